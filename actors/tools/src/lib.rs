@@ -1,1 +1,17 @@
-//! .
+//! Tools: what a model can do to a project. Files, search, commands, the web.
+//!
+//! A tool knows nothing of actors, storage or the wire. What it needs from above it states as a trait ([`Desk`]):
+//! asking for permission, asking a person, showing progress, saying that its effects begin. The executor of the
+//! `actors` crate answers. Truncation of long output, time limits and aborts belong to the executor, once for all.
+//!
+//! Start at [`tool`] for the trait, [`context`] for what a tool is given, then one file a tool.
+
+pub mod context;
+pub mod error;
+pub mod files;
+pub mod process;
+pub mod tool;
+
+pub use context::{Ask, Desk, Effects, Place, Progress, Refusal, ToolContext};
+pub use error::ToolError;
+pub use tool::{AnyTool, Tool, ToolOutput, Traits};

@@ -1,0 +1,172 @@
+//! What a tool is given with a call, and what it can ask of the runtime.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use protocol::permission::{Action, Rule};
+use protocol::question::{Answers, Question};
+use protocol::{CallId, JsonMap, MessageId, SessionId, Todo};
+use tokio_util::sync::CancellationToken;
+
+use crate::error::ToolError;
+use crate::files::Files;
+use crate::process::{ProcessGroup, Processes};
+
+/// Everything a tool call has besides its arguments.
+#[derive(Clone)]
+pub struct ToolContext {
+    /// The session that calls.
+    pub session_id: SessionId,
+    /// The assistant message that holds the call.
+    pub message_id: MessageId,
+    /// The call.
+    pub call_id: CallId,
+    /// Where it works.
+    pub place: Arc<Place>,
+    /// The way to the runtime and the person.
+    pub desk: Arc<dyn Desk>,
+    /// Cancelled when the call is aborted or out of time. Blocking work looks at it at least every 50 ms.
+    pub cancel: CancellationToken,
+    /// The locks of files that are being written, and what the session has seen of them.
+    pub files: Files,
+    /// Starts child processes that never outlive their owner.
+    pub processes: Processes,
+    /// For fetches.
+    pub http: reqwest::Client,
+}
+
+/// Where a tool works: the same for all calls of a directory.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The session's directory; relative paths count from here.
+    pub directory: PathBuf,
+    /// The top of its repository; the directory itself where there is none. Paths below it are inside.
+    pub worktree: PathBuf,
+    /// Whether there is a repository.
+    pub is_repository: bool,
+    /// Where whole outputs are kept that were cut for the model; reading there is always inside.
+    pub spill: PathBuf,
+    /// The settings.
+    pub config: Arc<protocol::config::Config>,
+}
+
+/// What a tool needs from above it. The executor answers.
+pub trait Desk: Send + Sync {
+    /// Asks for a permission and waits: for a rule at once, for a person as long as it takes.
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), Refusal>>;
+
+    /// Puts questions to the person and waits for the answers.
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>>;
+
+    /// Says that effects begin: returns when that is stored, so that after a crash the call is known to have begun.
+    /// All asks come before it.
+    fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>>;
+
+    /// Shows how far the call is. The last one counts; the executor bounds the rate.
+    fn progress(&self, progress: Progress);
+
+    /// Replaces the session's to-do list.
+    fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
+
+    /// Says that a file was written (absolute path).
+    fn file_edited(&self, path: &std::path::Path);
+
+    /// Records that a process group was started for the call, so that a later run of the service can end it.
+    fn process_started(&self, group: ProcessGroup);
+
+    /// Records that nothing of a process group is left.
+    fn process_ended(&self, group: ProcessGroup);
+}
+
+/// Proof that [`Desk::begin`] was awaited. What changes the world (writing a file, starting a process) demands it.
+#[derive(Clone, Debug)]
+pub struct Effects(());
+
+impl Effects {
+    /// Returns the proof. For implementors of [`Desk`] only: the beginning must be stored before.
+    pub fn stored() -> Self {
+        Self(())
+    }
+}
+
+/// A request for a permission.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Ask {
+    /// Which: `edit`, `bash`, `external_directory`…
+    pub permission: String,
+    /// For what; each is judged alone, the strictest verdict wins.
+    pub patterns: Vec<String>,
+    /// What a reply `always` allows from then on.
+    pub always: Vec<String>,
+    /// What a person wants to see.
+    pub metadata: JsonMap,
+    /// The mildest verdict possible: [`Action::Ask`] for what can't be judged with certainty.
+    pub floor: Action,
+}
+
+impl Ask {
+    /// Returns a request that rules alone decide.
+    pub fn new(permission: impl Into<String>, patterns: Vec<String>, always: Vec<String>, metadata: JsonMap) -> Self {
+        Self { permission: permission.into(), patterns, always, metadata, floor: Action::Allow }
+    }
+}
+
+/// How far a call is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// For a person.
+    pub title: Option<String>,
+    /// What clients draw from (bash: `output`).
+    pub metadata: JsonMap,
+}
+
+/// Why a call may not run. The text is for the model.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum Refusal {
+    /// A rule says no.
+    #[error(
+        "A permission rule forbids this call: {permission} is denied for `{pattern}` by the rule {}. \
+         Do it another way, or leave it.",
+        serde_json::to_string(rule).unwrap_or_default()
+    )]
+    Denied {
+        /// The permission.
+        permission: String,
+        /// The part of the call it forbids.
+        pattern: String,
+        /// The rule.
+        rule: Rule,
+    },
+    /// A person said no; the turn stops.
+    #[error("The person rejected this call.")]
+    Rejected,
+    /// A person said no, and why; the turn goes on.
+    #[error("The person rejected this call and says: {0}")]
+    Corrected(String),
+    /// A person did not want to answer; the turn stops.
+    #[error("The person closed the question without an answer.")]
+    Dismissed,
+    /// The asker's session is gone, or the desk: nobody decided.
+    #[error("the request was withdrawn before anybody decided")]
+    Withdrawn,
+}
+
+impl Refusal {
+    /// Returns whether the turn stops with it.
+    pub fn stops_turn(&self) -> bool {
+        matches!(self, Self::Rejected | Self::Dismissed)
+    }
+}
+
+impl ToolContext {
+    /// Asks for a permission. See [`Desk::ask`].
+    pub async fn ask(&self, ask: Ask) -> Result<(), ToolError> {
+        Ok(self.desk.ask(ask).await?)
+    }
+
+    /// Says that effects begin. See [`Desk::begin`].
+    pub async fn begin(&self) -> Result<Effects, ToolError> {
+        self.desk.begin().await
+    }
+}

@@ -1,0 +1,141 @@
+//! The trait each tool implements, and its object-safe form.
+
+use futures::future::BoxFuture;
+use protocol::JsonMap;
+use protocol::model::ToolSpec;
+use protocol::part::FilePart;
+use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
+use serde_json::Value;
+
+use crate::context::ToolContext;
+use crate::error::ToolError;
+
+/// A tool. `run` goes in this order: resolve, ask, [`ToolContext::begin`], act, shape the output.
+pub trait Tool: Send + Sync + 'static {
+    /// Its arguments; the doc comments of the fields are the schema's descriptions, which the model reads.
+    type Input: DeserializeOwned + JsonSchema + Send;
+
+    /// Its name.
+    const ID: &'static str;
+
+    /// What the model reads about it.
+    const DESCRIPTION: &'static str;
+
+    /// What it does to the world.
+    const TRAITS: Traits;
+
+    /// Runs one call. An error is for the model to read; the turn goes on.
+    fn run(&self, input: Self::Input, cx: &ToolContext) -> impl Future<Output = Result<ToolOutput, ToolError>> + Send;
+
+    /// Returns the path whose calls must run one after the other, in the order the model made them.
+    fn serial_path(&self, _input: &Self::Input) -> Option<String> {
+        None
+    }
+}
+
+/// What a tool does to the world.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Traits {
+    /// The permission that decides whether it is offered at all.
+    pub permission: &'static str,
+    /// It may change files, so that a snapshot of them is taken before it and after it.
+    pub changes_files: bool,
+    /// Running it twice does no harm: after a crash it runs again, and its time limit is the executor's.
+    pub repeatable: bool,
+}
+
+impl Traits {
+    /// Returns the traits of a tool that only looks.
+    pub const fn reading(permission: &'static str) -> Self {
+        Self { permission, changes_files: false, repeatable: true }
+    }
+
+    /// Returns the traits of a tool that changes files.
+    pub const fn writing(permission: &'static str) -> Self {
+        Self { permission, changes_files: true, repeatable: false }
+    }
+}
+
+/// What a call gives.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ToolOutput {
+    /// For a person: a path, a command…
+    pub title: String,
+    /// For the model. The executor cuts it at its limits unless `truncated` is set.
+    pub output: String,
+    /// What clients draw from. The executor adds `truncated`.
+    pub metadata: JsonMap,
+    /// Files for the model.
+    pub attachments: Vec<FilePart>,
+    /// Set by a tool that cuts its own output: whether it did.
+    pub truncated: Option<bool>,
+}
+
+impl ToolOutput {
+    /// Returns an output without attachments; `metadata` must be a JSON object (else it is dropped).
+    pub fn new(title: impl Into<String>, output: impl Into<String>, metadata: Value) -> Self {
+        let metadata = match metadata {
+            Value::Object(map) => map,
+            _ => JsonMap::new(),
+        };
+        Self { title: title.into(), output: output.into(), metadata, ..Self::default() }
+    }
+}
+
+/// A [`Tool`] of any kind.
+pub trait AnyTool: Send + Sync {
+    /// Returns its name.
+    fn id(&self) -> &str;
+
+    /// Returns what the model is told of it.
+    fn spec(&self) -> ToolSpec;
+
+    /// Returns what it does to the world.
+    fn traits(&self) -> Traits;
+
+    /// Returns the path whose calls must run one after the other; none when the arguments are wrong.
+    fn serial_path(&self, input: &JsonMap) -> Option<String>;
+
+    /// Runs one call; wrong arguments are [`ToolError::Arguments`].
+    fn run<'a>(&'a self, input: JsonMap, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>>;
+}
+
+impl<T: Tool> AnyTool for T {
+    fn id(&self) -> &str {
+        T::ID
+    }
+
+    fn spec(&self) -> ToolSpec {
+        let schema = schemars::generate::SchemaSettings::draft2020_12()
+            .with(|s| s.inline_subschemas = true)
+            .into_generator()
+            .into_root_schema_for::<T::Input>();
+        let mut parameters = schema.to_value();
+        if let Some(object) = parameters.as_object_mut() {
+            object.remove("title");
+            object.remove("description");
+        }
+        ToolSpec { name: T::ID.into(), description: T::DESCRIPTION.trim().into(), parameters }
+    }
+
+    fn traits(&self) -> Traits {
+        T::TRAITS
+    }
+
+    fn serial_path(&self, input: &JsonMap) -> Option<String> {
+        let input = serde_json::from_value(Value::Object(input.clone())).ok()?;
+        Tool::serial_path(self, &input)
+    }
+
+    fn run<'a>(&'a self, input: JsonMap, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move {
+            let input = serde_path_to_error::deserialize(Value::Object(input)).map_err(|e| ToolError::Arguments {
+                tool: T::ID.into(),
+                path: e.path().to_string(),
+                problem: e.into_inner().to_string(),
+            })?;
+            Tool::run(self, input, cx).await
+        })
+    }
+}
