@@ -199,6 +199,40 @@ pub enum Event {
 }
 
 impl Event {
+    /// Returns the event's type on the wire.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Self::Connected {} => "server.connected",
+            Self::Heartbeat {} => "server.heartbeat",
+            Self::Resync {} => "server.resync",
+            Self::InstanceDisposed { .. } => "server.instance.disposed",
+            Self::SessionCreated { .. } => "session.created",
+            Self::SessionUpdated { .. } => "session.updated",
+            Self::SessionDeleted { .. } => "session.deleted",
+            Self::SessionStatus { .. } => "session.status",
+            Self::SessionIdle { .. } => "session.idle",
+            Self::SessionError { .. } => "session.error",
+            Self::SessionDiff { .. } => "session.diff",
+            Self::SessionCompacted { .. } => "session.compacted",
+            Self::MessageUpdated { .. } => "message.updated",
+            Self::MessageRemoved { .. } => "message.removed",
+            Self::PartUpdated { .. } => "message.part.updated",
+            Self::PartDelta { .. } => "message.part.delta",
+            Self::PartRemoved { .. } => "message.part.removed",
+            Self::PermissionAsked(_) => "permission.asked",
+            Self::PermissionReplied { .. } => "permission.replied",
+            Self::QuestionAsked(_) => "question.asked",
+            Self::QuestionReplied { .. } => "question.replied",
+            Self::QuestionRejected { .. } => "question.rejected",
+            Self::TodoUpdated { .. } => "todo.updated",
+            Self::FileEdited { .. } => "file.edited",
+            Self::FileChanged { .. } => "file.watcher.updated",
+            Self::CommandExecuted { .. } => "command.executed",
+            Self::ProjectUpdated(_) => "project.updated",
+            Self::BranchUpdated { .. } => "vcs.branch.updated",
+        }
+    }
+
     /// Returns the event's session, if it has one.
     pub fn session_id(&self) -> Option<&SessionId> {
         match self {
@@ -277,4 +311,25 @@ pub struct SyncEvent {
 /// A tool part's metadata that marks a call which was cut off.
 pub fn interrupted() -> JsonMap {
     JsonMap::from_iter([("interrupted".to_owned(), Value::Bool(true))])
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn an_events_kind_is_the_type_it_is_written_with() {
+        let session_id = SessionId::parse("ses_1").expect("an id");
+        let events = [
+            Event::Heartbeat {},
+            Event::SessionIdle { session_id: session_id.clone() },
+            Event::SessionStatus { session_id, status: SessionStatus::idle() },
+            Event::BranchUpdated { branch: None },
+        ];
+        for event in events {
+            assert_eq!(serde_json::to_value(&event).expect("JSON")["type"], event.kind());
+        }
+    }
 }

@@ -1,0 +1,145 @@
+//! A stand-in for what is above the tools: it writes down what a tool asks for and answers by a closure.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use futures::future::BoxFuture;
+use protocol::question::{Answers, Question};
+use protocol::{CallId, MessageId, SessionId, Todo};
+use tokio_util::sync::CancellationToken;
+
+use crate::context::{Ask, Desk, Effects, Place, Progress, Refusal, ToolContext};
+use crate::error::ToolError;
+use crate::files::Files;
+use crate::process::{ProcessGroup, Processes};
+
+/// What happened at the desk, in order.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Noted {
+    Asked(Ask),
+    Questioned(Vec<Question>),
+    Began,
+    Progressed(Progress),
+    Todos(Vec<Todo>),
+    Edited(PathBuf),
+    Started(ProcessGroup),
+    Ended(ProcessGroup),
+}
+
+type Verdict = Box<dyn Fn(&Ask) -> Result<(), Refusal> + Send + Sync>;
+
+/// A desk that allows everything unless told otherwise.
+pub(crate) struct FakeDesk {
+    noted: Mutex<Vec<Noted>>,
+    verdict: Mutex<Verdict>,
+    answers: Mutex<Result<Answers, Refusal>>,
+}
+
+impl FakeDesk {
+    pub(crate) fn new() -> Arc<Self> {
+        Arc::new(Self {
+            noted: Mutex::default(),
+            verdict: Mutex::new(Box::new(|_| Ok(()))),
+            answers: Mutex::new(Err(Refusal::Dismissed)),
+        })
+    }
+
+    /// Answers asks from now on.
+    pub(crate) fn judge(&self, verdict: impl Fn(&Ask) -> Result<(), Refusal> + Send + Sync + 'static) {
+        *lock(&self.verdict) = Box::new(verdict);
+    }
+
+    /// Answers questions from now on.
+    pub(crate) fn answer(&self, answers: Result<Answers, Refusal>) {
+        *lock(&self.answers) = answers;
+    }
+
+    /// Returns what happened so far.
+    pub(crate) fn noted(&self) -> Vec<Noted> {
+        lock(&self.noted).clone()
+    }
+
+    /// Returns the asks so far.
+    pub(crate) fn asks(&self) -> Vec<Ask> {
+        self.noted().into_iter().filter_map(|n| if let Noted::Asked(ask) = n { Some(ask) } else { None }).collect()
+    }
+
+    /// Returns how often effects began.
+    pub(crate) fn begun(&self) -> usize {
+        self.noted().iter().filter(|n| matches!(n, Noted::Began)).count()
+    }
+
+    fn note(&self, what: Noted) {
+        lock(&self.noted).push(what);
+    }
+}
+
+impl Desk for FakeDesk {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), Refusal>> {
+        let verdict = (lock(&self.verdict))(&ask);
+        self.note(Noted::Asked(ask));
+        Box::pin(async { verdict })
+    }
+
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>> {
+        self.note(Noted::Questioned(questions));
+        let answers = lock(&self.answers).clone();
+        Box::pin(async { answers })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
+        self.note(Noted::Began);
+        Box::pin(async { Ok(Effects::stored()) })
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.note(Noted::Progressed(progress));
+    }
+
+    fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        self.note(Noted::Todos(todos));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn file_edited(&self, path: &Path) {
+        self.note(Noted::Edited(path.to_owned()));
+    }
+
+    fn process_started(&self, group: ProcessGroup) {
+        self.note(Noted::Started(group));
+    }
+
+    fn process_ended(&self, group: ProcessGroup) {
+        self.note(Noted::Ended(group));
+    }
+}
+
+/// Returns a call's context in `directory`, which counts as a repository's top, and its desk.
+pub(crate) fn context(directory: &Path) -> (ToolContext, Arc<FakeDesk>) {
+    let desk = FakeDesk::new();
+    let place = Place {
+        directory: directory.to_owned(),
+        worktree: directory.to_owned(),
+        is_repository: true,
+        spill: directory.join(".spill-of-tests"),
+        config: Arc::default(),
+    };
+    // Fails when another test was faster, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cx = ToolContext {
+        session_id: SessionId::parse("ses_test").unwrap(),
+        message_id: MessageId::parse("msg_test").unwrap(),
+        call_id: CallId::new("call_test"),
+        place: Arc::new(place),
+        desk: desk.clone(),
+        cancel: CancellationToken::new(),
+        files: Files::default(),
+        processes: Processes {},
+        http: reqwest::Client::new(),
+    };
+    (cx, desk)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

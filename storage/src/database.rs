@@ -1,0 +1,106 @@
+//! The database file: opening it, bringing it to this version, and what is done when it is damaged.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use protocol::config::Durability;
+use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
+use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
+
+use crate::error::StorageError;
+
+mod salvage;
+
+static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
+
+/// Most read connections.
+const READERS: u32 = 4;
+
+/// An open database. Cheap to clone.
+#[derive(Clone, Debug)]
+pub struct Database {
+    path: PathBuf,
+    durability: Durability,
+    readers: SqlitePool,
+}
+
+impl Database {
+    /// Opens the file, or makes it. A damaged one is kept beside it (`NAME.damaged-TIME`), what can be read of it is
+    /// carried over, and the log says what was lost.
+    pub async fn open(path: &Path, durability: Durability, now_ms: u64) -> Result<Self, StorageError> {
+        match Self::open_sound(path, durability).await {
+            Err(error) if error.is_damage() => {
+                let kept = salvage::set_aside(path, now_ms)?;
+                tracing::error!(%error, path = %path.display(), kept = %kept.display(), "the database is damaged; a copy is kept");
+                let database = Self::open_sound(path, durability).await?;
+                salvage::carry_over(&kept, &mut database.writer().await?).await;
+                Ok(database)
+            }
+            other => other,
+        }
+    }
+
+    async fn open_sound(path: &Path, durability: Durability) -> Result<Self, StorageError> {
+        let mut writer = write_options(path, durability).connect().await?;
+        let checked = prepare(path, &mut writer).await;
+        writer.close().await?;
+        checked?;
+        let readers = SqlitePoolOptions::new()
+            .max_connections(READERS)
+            .min_connections(0)
+            .idle_timeout(Duration::from_secs(60))
+            .connect_lazy_with(base_options(path).read_only(true).create_if_missing(false));
+        Ok(Self { path: path.to_owned(), durability, readers })
+    }
+
+    /// Returns a connection that writes. The journal owns the only one.
+    pub(crate) async fn writer(&self) -> Result<SqliteConnection, StorageError> {
+        Ok(write_options(&self.path, self.durability).connect().await?)
+    }
+
+    /// Returns the connections that read.
+    pub(crate) fn readers(&self) -> &SqlitePool {
+        &self.readers
+    }
+
+    /// Closes the read connections.
+    pub async fn close(&self) {
+        self.readers.close().await;
+    }
+}
+
+/// Brings the file to this version and looks at the root page of each table, so that a broken file is known now.
+async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), StorageError> {
+    MIGRATIONS
+        .run(&mut *connection)
+        .await
+        .map_err(|source| StorageError::Migration { path: path.to_owned(), source })?;
+    for table in salvage::TABLES {
+        sqlx::query(sqlx::AssertSqlSafe(format!("select 1 from {table} limit 1"))).execute(&mut *connection).await?;
+    }
+    Ok(())
+}
+
+fn base_options(path: &Path) -> SqliteConnectOptions {
+    SqliteConnectOptions::new()
+        .filename(path)
+        .foreign_keys(true)
+        .busy_timeout(Duration::from_secs(5))
+        .statement_cache_capacity(128)
+        .disable_statement_logging()
+}
+
+fn write_options(path: &Path, durability: Durability) -> SqliteConnectOptions {
+    let synchronous = match durability {
+        Durability::Full => SqliteSynchronous::Full,
+        Durability::Normal => SqliteSynchronous::Normal,
+    };
+    base_options(path)
+        .create_if_missing(true)
+        .journal_mode(SqliteJournalMode::Wal)
+        .synchronous(synchronous)
+        .pragma("wal_autocheckpoint", "4000")
+        .pragma("cache_size", "-4000")
+        .pragma("temp_store", "memory")
+        .pragma("journal_size_limit", "67108864")
+}

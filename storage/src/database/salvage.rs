@@ -1,0 +1,90 @@
+//! What is left of a damaged database.
+
+use std::path::{Path, PathBuf};
+
+use sqlx::{AssertSqlSafe, Row, SqliteConnection};
+
+use crate::error::StorageError;
+
+/// All tables, owners before what refers to them.
+pub const TABLES: [&str; 12] = [
+    "project",
+    "session",
+    "message",
+    "part",
+    "todo",
+    "turn",
+    "ask",
+    "approval",
+    "process",
+    "event",
+    "event_sequence",
+    "_sqlx_migrations",
+];
+
+/// Moves the file, and what SQLite keeps beside it, out of the way. Returns where it is.
+pub fn set_aside(path: &Path, now_ms: u64) -> Result<PathBuf, StorageError> {
+    let with = |path: &Path, suffix: &str| {
+        let mut name = path.as_os_str().to_owned();
+        name.push(suffix);
+        PathBuf::from(name)
+    };
+    let kept = with(path, &format!(".damaged-{now_ms}"));
+    std::fs::rename(path, &kept).map_err(StorageError::file("keeping a copy of", path))?;
+    for suffix in ["-wal", "-shm"] {
+        let beside = with(path, suffix);
+        if beside.exists() {
+            std::fs::rename(&beside, with(&kept, suffix)).map_err(StorageError::file("keeping a copy of", &beside))?;
+        }
+    }
+    Ok(kept)
+}
+
+/// Copies the rows that can be read. What can't is counted in the log; nothing here fails.
+pub async fn carry_over(from: &Path, to: &mut SqliteConnection) {
+    let attached = sqlx::query("attach database ? as damaged").bind(from.to_string_lossy().into_owned());
+    if let Err(error) = attached.execute(&mut *to).await {
+        tracing::error!(%error, "nothing of the damaged database can be read");
+        return;
+    }
+    for table in TABLES.into_iter().filter(|table| !table.starts_with('_')) {
+        match copy_table(table, to).await {
+            Ok(rows) => tracing::info!(table, rows, "rows were carried over from the damaged database"),
+            Err(error) => {
+                let rows = copy_row_by_row(table, to).await;
+                tracing::error!(%error, table, rows, "only some rows could be carried over");
+            }
+        }
+    }
+    if let Err(error) = sqlx::query("detach database damaged").execute(to).await {
+        tracing::warn!(%error, "the damaged database stays attached until the next start");
+    }
+}
+
+async fn copy_table(table: &str, to: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
+    let sql = format!("insert or ignore into main.{table} select * from damaged.{table}");
+    Ok(sqlx::query(AssertSqlSafe(sql)).execute(to).await?.rows_affected())
+}
+
+/// Copies each row by its own key from whichever end of the table can be walked; a bad page costs its rows only.
+async fn copy_row_by_row(table: &str, to: &mut SqliteConnection) -> u64 {
+    let mut copied = 0;
+    for order in ["asc", "desc"] {
+        let keys = format!("select rowid from damaged.{table} order by rowid {order}");
+        let mut found = Vec::new();
+        {
+            use futures::TryStreamExt;
+            let mut rows = sqlx::query(AssertSqlSafe(keys)).fetch(&mut *to);
+            while let Ok(Some(row)) = rows.try_next().await {
+                found.push(row.get::<i64, _>(0));
+            }
+        }
+        for key in found {
+            let sql = format!("insert or ignore into main.{table} select * from damaged.{table} where rowid = ?");
+            if let Ok(done) = sqlx::query(AssertSqlSafe(sql)).bind(key).execute(&mut *to).await {
+                copied += done.rows_affected();
+            }
+        }
+    }
+    copied
+}

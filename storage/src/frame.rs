@@ -1,0 +1,69 @@
+//! Events on their way out: serialised once, after what they tell is committed.
+
+use std::sync::Arc;
+
+use futures::future::BoxFuture;
+use protocol::{EventId, MessageId, PartId, SessionId};
+
+/// Where an event happened.
+#[derive(Debug, PartialEq, Eq, Hash)]
+pub struct Origin {
+    /// The directory; `global` for what belongs to none.
+    pub directory: String,
+    /// The directory's project.
+    pub project: String,
+}
+
+/// An event, ready to be sent.
+#[derive(Clone, Debug)]
+pub struct Frame {
+    /// Ascending.
+    pub id: EventId,
+    /// The event's type on the wire.
+    pub kind: &'static str,
+    /// Where it happened.
+    pub origin: Arc<Origin>,
+    /// Its session.
+    pub session_id: Option<SessionId>,
+    /// Its number within the session and its row in the durable log, where it is durable.
+    pub durable: Option<Durable>,
+    /// What it says.
+    pub body: Body,
+}
+
+/// Where a durable event is in the logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Durable {
+    /// From 0, without gaps, for each session.
+    pub seq: u64,
+    /// In the durable log of all sessions.
+    pub row: u64,
+}
+
+/// What an event says.
+#[derive(Clone, Debug)]
+pub enum Body {
+    /// Its properties as JSON.
+    Json(Arc<str>),
+    /// More text of a part: kept apart, so that adjacent ones can be merged for a slow reader.
+    Delta(Arc<Delta>),
+}
+
+/// More text of a part.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delta {
+    /// The session.
+    pub session_id: SessionId,
+    /// The message.
+    pub message_id: MessageId,
+    /// The part.
+    pub part_id: PartId,
+    /// What is appended to its `text`.
+    pub text: String,
+}
+
+/// Takes events out. Called by the journal alone, in order.
+pub trait Sink: Send + Sync + 'static {
+    /// Takes these events and returns when there is room for more.
+    fn publish(&self, frames: Vec<Frame>) -> BoxFuture<'_, ()>;
+}

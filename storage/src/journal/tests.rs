@@ -1,0 +1,282 @@
+use std::sync::Mutex;
+
+use futures::future::BoxFuture;
+use pretty_assertions::assert_eq;
+use protocol::message::{ModelRef, UserMessage, UserTime};
+use protocol::part::TextPart;
+use protocol::session::{SessionStatus, SessionTime};
+use protocol::{Event, Message, Part, PartKind, Session, SystemClock};
+use tokio::sync::Notify;
+
+use super::*;
+use crate::frame::{Body, Delta, Frame};
+use crate::store::Store;
+
+/// Keeps what is published; can be told to hold it up.
+#[derive(Default)]
+struct Kept {
+    frames: Mutex<Vec<Frame>>,
+    came: Notify,
+}
+
+impl Sink for Kept {
+    fn publish(&self, frames: Vec<Frame>) -> BoxFuture<'_, ()> {
+        self.frames.lock().expect("a lock").extend(frames);
+        self.came.notify_waiters();
+        Box::pin(async {})
+    }
+}
+
+impl Kept {
+    fn seen(&self) -> Vec<String> {
+        let frames = self.frames.lock().expect("a lock");
+        frames
+            .iter()
+            .map(|f| format!("{}{}", f.kind, f.durable.map_or(String::new(), |d| format!(" {}", d.seq))))
+            .collect()
+    }
+}
+
+struct World {
+    root: tempfile::TempDir,
+    database: Database,
+    journal: Journal,
+    kept: Arc<Kept>,
+    ids: Arc<Ids>,
+    origin: Arc<Origin>,
+}
+
+impl World {
+    async fn new() -> Self {
+        Self::at(tempfile::tempdir().expect("a directory")).await
+    }
+
+    async fn at(root: tempfile::TempDir) -> Self {
+        let path = root.path().join("troupe.db");
+        let database = Database::open(&path, protocol::config::Durability::Normal, 0).await.expect("a database");
+        let ids = Arc::new(Ids::new(Arc::new(SystemClock), 0));
+        let kept = Arc::new(Kept::default());
+        let journal =
+            Journal::start(&database, kept.clone(), ids.clone(), Arc::new(SystemClock)).await.expect("a journal");
+        let origin = Arc::new(Origin { directory: "/work".into(), project: "p".into() });
+        Self { root, database, journal, kept, ids, origin }
+    }
+
+    async fn restarted(self) -> Self {
+        self.journal.close().await;
+        self.database.close().await;
+        Self::at(self.root).await
+    }
+
+    fn record(&self, fence: &Fence, changes: Vec<Change>) -> Ack {
+        let (fence, origin) = (Some(fence.clone()), self.origin.clone());
+        self.journal.record(Record { fence, origin, changes, room: None })
+    }
+
+    fn session(&self) -> Arc<Session> {
+        let json = serde_json::json!({
+            "id": self.ids.session(), "slug": "s", "projectID": "p", "directory": "/work", "title": "t",
+            "version": "1", "time": SessionTime::default(),
+        });
+        Arc::new(serde_json::from_value(json).expect("a session"))
+    }
+
+    fn message(&self, session: &Session) -> Arc<Message> {
+        Arc::new(Message::User(UserMessage {
+            id: self.ids.message(),
+            session_id: session.id.clone(),
+            time: UserTime { created: 1 },
+            format: None,
+            summary: None,
+            agent: "build".into(),
+            model: ModelRef { provider_id: "p".into(), model_id: "m".into(), variant: None },
+            system: None,
+            tools: None,
+        }))
+    }
+
+    fn part(&self, message: &Message, text: &str) -> Arc<Part> {
+        Arc::new(Part {
+            id: self.ids.part(),
+            session_id: message.session_id().clone(),
+            message_id: message.id().clone(),
+            kind: PartKind::Text(TextPart { text: text.into(), ..TextPart::default() }),
+        })
+    }
+
+    fn delta(&self, part: &Part, text: &str) -> Change {
+        Change::Delta(Arc::new(Delta {
+            session_id: part.session_id.clone(),
+            message_id: part.message_id.clone(),
+            part_id: part.id.clone(),
+            text: text.into(),
+        }))
+    }
+}
+
+fn status(session: &Session, status: SessionStatus) -> Change {
+    Change::Notice(Event::SessionStatus { session_id: session.id.clone(), status })
+}
+
+#[tokio::test]
+async fn what_is_told_is_stored_and_comes_in_the_order_of_the_commands() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    let message = world.message(&session);
+    let part = world.part(&message, "hi");
+    world.record(&fence, vec![Change::SessionCreated(session.clone())]).detach();
+    world.record(&fence, vec![status(&session, SessionStatus::Busy)]).detach();
+    world.record(&fence, vec![Change::MessageUpdated(message.clone()), Change::PartUpdated(part.clone())]).detach();
+    world.record(&fence, vec![world.delta(&part, "more")]).detach();
+    world.record(&fence, vec![status(&session, SessionStatus::idle())]).await.expect("stored");
+    assert_eq!(
+        world.kept.seen(),
+        [
+            "session.created 0",
+            "session.status",
+            "message.updated 1",
+            "message.part.updated 2",
+            "message.part.delta",
+            "session.status"
+        ]
+    );
+    let store = Store::new(&world.database);
+    let history = store.history(&session.id).await.expect("a history");
+    assert_eq!((&history[0].0, &history[0].1[0].part), (&message, &part));
+    let logged = store.events_after(0, 10).await.expect("a log");
+    assert_eq!(logged.iter().map(|e| (e.row, e.seq)).collect::<Vec<_>>(), [(1, 0), (2, 1), (3, 2)]);
+    let frames = world.kept.frames.lock().expect("a lock").clone();
+    let Body::Json(told) = &frames[3].body else { panic!("no JSON") };
+    assert_eq!(**told, *logged[2].properties, "the log holds what was told");
+}
+
+#[tokio::test]
+async fn a_sessions_numbers_go_on_without_a_gap_after_a_restart() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    let created = vec![Change::SessionCreated(session.clone()), Change::SessionUpdated(session.clone())];
+    world.record(&fence, created).await.expect("stored");
+    let world = world.restarted().await;
+    let fence = world.journal.fence(&session.id);
+    world.record(&fence, vec![Change::SessionUpdated(session.clone())]).await.expect("stored");
+    assert_eq!(world.kept.seen(), ["session.updated 2"]);
+    assert_eq!(Store::new(&world.database).newest_row().await.expect("a row"), 3);
+}
+
+#[tokio::test]
+async fn commands_of_an_older_epoch_are_void() {
+    let world = World::new().await;
+    let session = world.session();
+    let old = world.journal.fence(&session.id);
+    world.record(&old, vec![Change::SessionCreated(session.clone())]).await.expect("stored");
+    let new = world.journal.fence(&session.id);
+    let late = world.record(&old, vec![Change::SessionUpdated(session.clone())]).await;
+    assert_eq!(late, Err(JournalError::Stale));
+    world.record(&new, vec![Change::SessionUpdated(session.clone())]).await.expect("stored");
+    world.journal.release(new.clone());
+    assert_eq!(world.record(&new, vec![status(&session, SessionStatus::Busy)]).await, Err(JournalError::Stale));
+    assert_eq!(world.kept.seen(), ["session.created 0", "session.updated 1"]);
+}
+
+#[tokio::test]
+async fn a_refused_command_fails_alone_and_the_rest_of_its_epoch_with_it() {
+    let world = World::new().await;
+    let (good, bad) = (world.session(), world.session());
+    let (good_fence, bad_fence) = (world.journal.fence(&good.id), world.journal.fence(&bad.id));
+    // A part without its message breaks a reference.
+    let orphan = world.part(&world.message(&bad), "x");
+    let refused = world.record(&bad_fence, vec![Change::PartUpdated(orphan)]);
+    let kept = world.record(&good_fence, vec![Change::SessionCreated(good.clone())]);
+    let after = world.record(&bad_fence, vec![Change::SessionCreated(bad.clone())]);
+    assert!(matches!(refused.await, Err(JournalError::Refused(_))));
+    assert_eq!(kept.await, Ok(()));
+    assert_eq!(after.await, Err(JournalError::Poisoned));
+    assert_eq!(world.record(&bad_fence, vec![status(&bad, SessionStatus::Busy)]).await, Err(JournalError::Poisoned));
+    assert_eq!(world.kept.seen(), ["session.created 0"]);
+    let fresh = world.journal.fence(&bad.id);
+    assert_eq!(world.record(&fresh, vec![Change::SessionCreated(bad)]).await, Ok(()), "a new epoch starts clean");
+}
+
+#[tokio::test]
+async fn a_removed_message_takes_its_parts_along_also_those_of_the_same_command() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    let message = world.message(&session);
+    let part = world.part(&message, "x");
+    let all = vec![
+        Change::SessionCreated(session.clone()),
+        Change::MessageUpdated(message.clone()),
+        Change::PartUpdated(part),
+        Change::MessageRemoved(session.id.clone(), message.id().clone()),
+    ];
+    world.record(&fence, all).await.expect("stored");
+    assert!(Store::new(&world.database).history(&session.id).await.expect("a history").is_empty());
+}
+
+#[tokio::test]
+async fn a_deleted_session_leaves_nothing_but_its_events() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    let message = world.message(&session);
+    let turn = TurnRow {
+        session_id: session.id.clone(),
+        message_id: message.id().clone(),
+        kind: TurnKind::Prompt,
+        attempt: 0,
+        resets: 0,
+        time: 1,
+    };
+    let part = world.part(&message, "x");
+    world.record(&fence, vec![Change::SessionCreated(session.clone()), Change::MessageUpdated(message)]).detach();
+    world
+        .record(&fence, vec![Change::PartUpdated(part), Change::Turn(turn), Change::Todos(session.id.clone(), vec![])])
+        .detach();
+    world.record(&fence, vec![Change::SessionDeleted(session.clone())]).await.expect("stored");
+    let store = Store::new(&world.database);
+    assert_eq!(store.session(&session.id).await.expect("read"), None);
+    assert!(store.open_turns().await.expect("read").is_empty());
+    assert_eq!(store.events_after(0, 10).await.expect("read").len(), 4);
+}
+
+#[tokio::test]
+async fn room_is_given_back_when_the_command_is_written() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    for _ in 0..4 {
+        let room = world.journal.room(QUEUE_BYTES).await.expect("room");
+        let changes = vec![Change::SessionCreated(session.clone())];
+        let record = Record { fence: Some(fence.clone()), origin: world.origin.clone(), changes, room: Some(room) };
+        world.journal.record(record).await.expect("stored");
+    }
+}
+
+#[tokio::test]
+async fn a_closed_journal_says_so() {
+    let world = World::new().await;
+    world.journal.close().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    let answer = world.record(&fence, vec![Change::SessionCreated(session)]).await;
+    assert_eq!(answer, Err(JournalError::Closed));
+}
+
+#[tokio::test]
+async fn a_damaged_file_is_kept_and_what_can_be_read_is_carried_over() {
+    let world = World::new().await;
+    let session = world.session();
+    let fence = world.journal.fence(&session.id);
+    world.record(&fence, vec![Change::SessionCreated(session.clone())]).await.expect("stored");
+    world.journal.close().await;
+    world.database.close().await;
+    let path = world.root.path().join("troupe.db");
+    std::fs::write(&path, "hello, this is no database at all").expect("written");
+    let _ = std::fs::remove_file(world.root.path().join("troupe.db-wal"));
+    let database = Database::open(&path, protocol::config::Durability::Normal, 77).await.expect("a new database");
+    assert_eq!(Store::new(&database).session_count().await.expect("read"), 0);
+    assert!(world.root.path().join("troupe.db.damaged-77").exists());
+}

@@ -1,0 +1,59 @@
+//! The durable event log.
+
+use sqlx::Row;
+
+use super::Store;
+use crate::error::StorageError;
+
+/// An event of the durable log.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LoggedEvent {
+    /// Its row.
+    pub row: u64,
+    /// Its session.
+    pub session_id: String,
+    /// Its number within the session.
+    pub seq: u64,
+    /// Its id.
+    pub id: String,
+    /// Its type on the wire.
+    pub kind: String,
+    /// Where it happened.
+    pub directory: String,
+    /// The directory's project.
+    pub project: String,
+    /// Its properties as JSON.
+    pub properties: String,
+}
+
+impl Store {
+    /// Returns at most `limit` events above a row, oldest first.
+    pub async fn events_after(&self, row: u64, limit: u32) -> Result<Vec<LoggedEvent>, StorageError> {
+        let rows = sqlx::query(
+            "select row, session_id, seq, id, kind, directory, project, data from event where row > ? order by row limit ?",
+        )
+        .bind(row as i64)
+        .bind(i64::from(limit))
+        .fetch_all(&self.pool)
+        .await?;
+        Ok(rows
+            .iter()
+            .map(|row| LoggedEvent {
+                row: row.get::<i64, _>(0).max(0) as u64,
+                session_id: row.get::<Option<String>, _>(1).unwrap_or_default(),
+                seq: row.get::<Option<i64>, _>(2).unwrap_or(0).max(0) as u64,
+                id: row.get(3),
+                kind: row.get(4),
+                directory: row.get(5),
+                project: row.get(6),
+                properties: row.get(7),
+            })
+            .collect())
+    }
+
+    /// Returns the newest row of the log.
+    pub async fn newest_row(&self) -> Result<u64, StorageError> {
+        let row: Option<i64> = sqlx::query_scalar("select max(row) from event").fetch_one(&self.pool).await?;
+        Ok(row.unwrap_or(0).max(0) as u64)
+    }
+}
