@@ -18,10 +18,10 @@ pub struct Agent {
     /// Who may use it.
     pub mode: AgentMode,
     /// Built in.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default)]
     pub native: bool,
     /// Not offered for choice.
-    #[serde(default, skip_serializing_if = "is_false")]
+    #[serde(default, deserialize_with = "crate::or_default", skip_serializing_if = "is_false")]
     pub hidden: bool,
     /// Sampling.
     #[serde(default, rename = "topP", skip_serializing_if = "Option::is_none")]

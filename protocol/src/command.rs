@@ -11,10 +11,10 @@ pub struct Command {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub description: Option<String>,
     /// The agent that runs it; `null` where the file names none.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::given", skip_serializing_if = "Option::is_none")]
     pub agent: Option<Option<String>>,
     /// `provider/model`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::given", skip_serializing_if = "Option::is_none")]
     pub model: Option<Option<String>>,
     /// Where it comes from: `command`, `mcp` or `skill`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -22,7 +22,7 @@ pub struct Command {
     /// The prompt; `$ARGUMENTS`, `$1`…, `` !`shell` `` and `@file` are filled in.
     pub template: String,
     /// Runs as a subagent.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[serde(default, deserialize_with = "crate::given", skip_serializing_if = "Option::is_none")]
     pub subtask: Option<Option<bool>>,
     /// The placeholders of the template, in the order clients show them.
     pub hints: Vec<String>,

@@ -41,3 +41,17 @@ pub type JsonMap = serde_json::Map<String, serde_json::Value>;
 pub(crate) fn is_false(flag: &bool) -> bool {
     !*flag
 }
+
+/// Reads a value that was given, `null` included: for fields that tell "not there" from "there and null".
+pub(crate) fn given<'de, T: serde::Deserialize<'de>, D: serde::Deserializer<'de>>(d: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(d).map(Some)
+}
+
+/// Reads a value where `null` stands for its default.
+pub(crate) fn or_default<'de, T, D>(d: D) -> Result<T, D::Error>
+where
+    T: serde::Deserialize<'de> + Default,
+    D: serde::Deserializer<'de>,
+{
+    <Option<T> as serde::Deserialize>::deserialize(d).map(Option::unwrap_or_default)
+}

@@ -62,6 +62,7 @@ create table ask (
     session_id text not null references session (id) on delete cascade,
     message_id text,
     call_id    text,
+    agent      text,
     kind       text not null, -- permission | question
     data       text not null,
     reply      text,

@@ -8,14 +8,13 @@
 
 mod file;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 
 use protocol::config::Config;
 use serde_json::Value;
 
 use crate::places::{Environment, Places};
+use crate::stamps::Stamps;
 
 pub use file::{ConfigError, Issue};
 
@@ -27,14 +26,7 @@ pub struct Settings {
     /// All files merged, as JSON: what clients are shown.
     pub merged: Value,
     /// Each file that was looked for, and how it was: settings are read anew when one differs.
-    seen: BTreeMap<PathBuf, Option<Stamp>>,
-}
-
-/// How a file was when it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    len: u64,
+    pub seen: Stamps,
 }
 
 /// Settings that can't be used, and what was looked at: they are read anew when a file is mended.
@@ -42,21 +34,8 @@ struct Stamp {
 pub struct Broken {
     /// What is wrong.
     pub error: ConfigError,
-    seen: BTreeMap<PathBuf, Option<Stamp>>,
-}
-
-impl Settings {
-    /// Returns whether a file differs from what was read.
-    pub fn is_stale(&self) -> bool {
-        is_stale(&self.seen)
-    }
-}
-
-impl Broken {
-    /// Returns whether a file differs from what was read.
-    pub fn is_stale(&self) -> bool {
-        is_stale(&self.seen)
-    }
+    /// Each file that was looked for, and how it was.
+    pub seen: Stamps,
 }
 
 /// Reads the settings of a directory. Blocks.
@@ -66,7 +45,7 @@ pub fn load(
     places: &Places,
     environment: &Environment,
 ) -> Result<Settings, Box<Broken>> {
-    let mut seen = BTreeMap::new();
+    let mut seen = Stamps::default();
     match merge_all(directory, worktree, places, environment, &mut seen) {
         Ok(merged) => match file::typed(Path::new("(all settings)"), &merged, None) {
             Ok(config) => Ok(Settings { config, merged, seen }),
@@ -107,11 +86,11 @@ fn merge_all(
     worktree: &Path,
     places: &Places,
     environment: &Environment,
-    seen: &mut BTreeMap<PathBuf, Option<Stamp>>,
+    seen: &mut Stamps,
 ) -> Result<Value, ConfigError> {
     let mut merged = Value::Object(serde_json::Map::new());
     for path in candidates(directory, worktree, places, environment) {
-        seen.insert(path.clone(), stamp(&path));
+        seen.add(&path);
         if let Some(value) = file::read(&path, environment)? {
             merge(&mut merged, value);
         }
@@ -151,15 +130,6 @@ fn merge_at(into: &mut Value, stronger: Value, key: &str) {
         }
         (into, stronger) => *into = stronger,
     }
-}
-
-fn stamp(path: &Path) -> Option<Stamp> {
-    let metadata = std::fs::metadata(path).ok()?;
-    Some(Stamp { modified: metadata.modified().ok(), len: metadata.len() })
-}
-
-fn is_stale(seen: &BTreeMap<PathBuf, Option<Stamp>>) -> bool {
-    seen.iter().any(|(path, then)| stamp(path) != *then)
 }
 
 #[cfg(test)]

@@ -29,7 +29,7 @@ use crate::database::Database;
 use crate::error::StorageError;
 use crate::frame::{Origin, Sink};
 
-pub use change::{Approval, AskRow, Change, ProcessRow, TurnKind, TurnRow};
+pub use change::{Approval, AskRow, AskedBy, Change, ProcessRow, TurnKind, TurnRow};
 pub(crate) use change::{StoredAnswers, StoredReply};
 use queue::Queue;
 use writer::Writer;

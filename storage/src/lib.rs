@@ -15,6 +15,7 @@ pub mod journal;
 pub mod places;
 pub mod project;
 pub mod snapshot;
+pub mod stamps;
 pub mod store;
 
 pub use data_dir::DataDir;

@@ -1,12 +1,25 @@
 //! Talks to model vendors: a [`ModelRequest`] in, a stream of [`ModelEvent`]s out.
 //!
 //! One folder a wire format, each the same three files: `wire` (the vendor's JSON), `request` (pure), `stream` (a
-//! pure fold over SSE data). No config and no environment in here: an [`Endpoint`] says all an adapter needs.
+//! pure fold over SSE data). No config and no environment in here: an [`Endpoint`] says all an adapter needs, and
+//! [`open`] picks the adapter. Nothing is tried again here: an error says of which [`ErrorClass`] it is, and the
+//! Processor decides. Start at [`chat`], the format most servers speak; [`demo`] needs no server at all.
 
 use std::pin::Pin;
+use std::sync::Arc;
 
 use futures::Stream;
+use protocol::CallId;
 use protocol::model::{ModelEvent, ModelRequest};
+
+pub mod chat;
+mod decode;
+pub mod demo;
+mod endpoint;
+mod error;
+
+pub use endpoint::{Endpoint, OpenError, open};
+pub use error::{ErrorClass, ProviderError};
 
 /// Speaks to one vendor.
 pub trait Provider: Send + Sync {
@@ -19,7 +32,5 @@ pub trait Provider: Send + Sync {
 /// What [`Provider::stream`] returns.
 pub type ModelStream = Pin<Box<dyn Stream<Item = Result<Vec<ModelEvent>, ProviderError>> + Send>>;
 
-/// Why a request failed.
-#[derive(Debug, thiserror::Error)]
-#[error("placeholder")]
-pub struct ProviderError {}
+/// Makes ids for calls to which the vendor gave none.
+pub type IdSource = Arc<dyn Fn() -> CallId + Send + Sync>;

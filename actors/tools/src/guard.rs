@@ -61,8 +61,10 @@ impl Book {
         while from.read_exact(&mut record).is_ok() {
             match Record::from_bytes(record) {
                 Some(Record::Started(group)) => {
-                    // Said twice, by the child and by the service: the first time tells.
-                    self.groups.entry(group).or_insert_with(|| start_time(group.0));
+                    // Said twice, by the child and then by the service, when the leader may be gone already.
+                    let seen = start_time(group.0);
+                    let start = self.groups.entry(group).or_default();
+                    *start = seen.or(*start);
                 }
                 Some(Record::Ended(group)) => drop(self.groups.remove(&group)),
                 None => {}
@@ -110,4 +112,4 @@ fn pause() {
 
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -7,10 +7,20 @@
 //! Start at [`tool`] for the trait, [`context`] for what a tool is given, then one file a tool.
 
 pub mod context;
+pub mod diff;
+pub mod edit;
 pub mod error;
 pub mod files;
+pub mod guard;
+pub mod path;
 pub mod process;
 pub mod tool;
+pub mod write;
+
+mod text;
+
+#[cfg(test)]
+mod testing;
 
 pub use context::{Ask, Desk, Effects, Place, Progress, Refusal, ToolContext};
 pub use error::ToolError;

@@ -110,10 +110,24 @@ impl Located {
 
     /// Asks for leave to go outside, where that is needed.
     pub async fn ask_external(&self, cx: &ToolContext) -> Result<(), ToolError> {
-        match self.external() {
-            Some(ask) => cx.ask(ask).await,
-            None => Ok(()),
+        self.ask_external_with(cx, None).await
+    }
+
+    /// Asks for leave to go outside, where that is needed, and shows the person what is to change there.
+    pub(crate) async fn ask_external_with(&self, cx: &ToolContext, diff: Option<&str>) -> Result<(), ToolError> {
+        let Some(mut ask) = self.external() else { return Ok(()) };
+        if let Some(diff) = diff {
+            ask.metadata.insert("diff".into(), diff.into());
         }
+        cx.ask(ask).await
+    }
+
+    /// Asks whether the file may be changed as `diff` says.
+    pub(crate) async fn ask_edit(&self, cx: &ToolContext, diff: &str) -> Result<(), ToolError> {
+        let mut metadata = JsonMap::new();
+        metadata.insert("filepath".into(), self.name().into());
+        metadata.insert("diff".into(), diff.into());
+        cx.ask(Ask::new("edit", self.patterns.clone(), vec!["*".into()], metadata)).await
     }
 }
 

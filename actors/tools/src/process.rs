@@ -131,7 +131,7 @@ impl Processes {
             .stdin(Stdio::null())
             .stdout(writer.try_clone()?)
             .stderr(writer);
-        self.prepare(&mut command, &spec.session, &spec.call);
+        self.prepare(&mut command, Some(&spec.session), &spec.call);
         let process = command.spawn()?;
         // The command holds our copies of the write end; with them open the pipe would never end.
         drop(command);
@@ -140,14 +140,17 @@ impl Processes {
 
     /// Makes a command one of ours: own session and group, markers, on the guard's list. For children whose pipes
     /// are somebody else's business (MCP servers); hand the started process to [`Self::adopt`].
-    pub fn prepare(&self, command: &mut Command, session: &SessionId, call: &str) {
+    pub fn prepare(&self, command: &mut Command, session: Option<&SessionId>, call: &str) {
         for secret in SECRETS {
             command.env_remove(secret);
         }
         if let Some(owner) = &self.shared.owner {
             command.env(OWNER, owner);
         }
-        command.env(CALL, call).env(SESSION, session.as_str());
+        if let Some(session) = session {
+            command.env(SESSION, session.as_str());
+        }
+        command.env(CALL, call);
         self.shared.line.enlist(command);
     }
 
@@ -162,3 +165,6 @@ impl fmt::Debug for Processes {
         f.debug_struct("Processes").field("owner", &self.shared.owner).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

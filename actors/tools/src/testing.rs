@@ -134,7 +134,7 @@ pub(crate) fn context(directory: &Path) -> (ToolContext, Arc<FakeDesk>) {
         desk: desk.clone(),
         cancel: CancellationToken::new(),
         files: Files::default(),
-        processes: Processes {},
+        processes: Processes::none(),
         http: reqwest::Client::new(),
     };
     (cx, desk)

@@ -79,9 +79,9 @@ fn broken_json_is_named_with_its_place_and_heals_when_it_is_mended() {
     world.write("work/opencode.json", "{\n  \"model\": ]\n}");
     let broken = world.load().expect_err("broken");
     assert!(matches!(&broken.error, ConfigError::Json { line: 2.., .. }), "{}", broken.error);
-    assert!(!broken.is_stale());
+    assert!(!broken.seen.is_stale());
     world.write("work/opencode.json", "{ \"model\": \"a/b\" }");
-    assert!(broken.is_stale());
+    assert!(broken.seen.is_stale());
     assert_eq!(world.load().expect("settings").config.model.as_deref(), Some("a/b"));
 }
 

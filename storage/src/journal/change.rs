@@ -43,15 +43,15 @@ pub enum Change {
     PermissionAsked {
         /// What is asked.
         request: Arc<PermissionRequest>,
-        /// The call that asks, also where the request doesn't name it.
-        call: Option<ToolRef>,
+        /// Who asks, also where the request doesn't name it.
+        by: AskedBy,
     },
     /// Keeps the answer for the call that asked. Tells `permission.replied`.
     PermissionReplied {
         /// What was asked.
         request: Arc<PermissionRequest>,
-        /// The call that asked.
-        call: Option<ToolRef>,
+        /// Who asked.
+        by: AskedBy,
         /// The answer.
         reply: Reply,
         /// Feedback for the model.
@@ -67,8 +67,8 @@ pub enum Change {
     PermissionWithdrawn(SessionId, PermissionId),
     /// Forgets a question. Tells `question.rejected`.
     QuestionWithdrawn(SessionId, QuestionId),
-    /// Forgets an answered request whose call has its result. Tells nothing.
-    AskForgotten(SessionId, String),
+    /// Forgets what a call asked: it has its result. Tells nothing.
+    AsksForgotten(SessionId, CallId),
     /// Tells nothing.
     Approved(Approval),
     /// Tells nothing.
@@ -129,8 +129,8 @@ pub enum AskRow {
     Permission {
         /// What was asked.
         request: Arc<PermissionRequest>,
-        /// The call that asks.
-        call: Option<ToolRef>,
+        /// Who asks.
+        by: AskedBy,
         /// The answer and the feedback.
         reply: Option<(Reply, Option<String>)>,
     },
@@ -155,10 +155,19 @@ impl AskRow {
     /// Returns the call that asks.
     pub fn call_id(&self) -> Option<&CallId> {
         match self {
-            Self::Permission { call, .. } => call.as_ref().map(|t| &t.call_id),
+            Self::Permission { by, .. } => Some(&by.call.call_id),
             Self::Question { request, .. } => request.tool.as_ref().map(|t| &t.call_id),
         }
     }
+}
+
+/// Who asks for a permission.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AskedBy {
+    /// The call.
+    pub call: ToolRef,
+    /// The agent that calls.
+    pub agent: String,
 }
 
 /// The `reply` column of an answered permission request.

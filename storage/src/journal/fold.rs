@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use protocol::permission::{PermissionRequest, Reply, ToolRef};
+use protocol::permission::{PermissionRequest, Reply};
 use protocol::question::QuestionRequest;
 use protocol::{Event, EventId, Ids, Message, Part, Session, SessionId};
 use serde::Serialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::change::{Approval, Change, ProcessRow, StoredAnswers, StoredReply, TurnRow};
+use super::change::{Approval, AskedBy, Change, ProcessRow, StoredAnswers, StoredReply, TurnRow};
 use super::tables::{Tables, quote};
 use crate::frame::{Body, Durable, Frame, Origin};
 
@@ -101,13 +101,13 @@ impl<'a> Fold<'a> {
                 self.tables.turn.remove(message.as_str());
                 None
             }
-            Change::PermissionAsked { request, call } => {
-                self.put_permission(request, call.as_ref(), None)?;
+            Change::PermissionAsked { request, by } => {
+                self.put_permission(request, by, None)?;
                 Some(self.notice(origin, &Event::PermissionAsked(request.clone()))?)
             }
-            Change::PermissionReplied { request, call, reply, message } => {
+            Change::PermissionReplied { request, by, reply, message } => {
                 let stored = StoredReply { reply: *reply, message: message.clone() };
-                self.put_permission(request, call.as_ref(), Some(json("reply", &stored)?))?;
+                self.put_permission(request, by, Some(json("reply", &stored)?))?;
                 let event = Event::PermissionReplied {
                     session_id: request.session_id.clone(),
                     request_id: request.id.clone(),
@@ -148,8 +148,11 @@ impl<'a> Fold<'a> {
                 let event = Event::QuestionRejected { session_id: session.clone(), request_id: id.clone() };
                 Some(self.notice(origin, &event)?)
             }
-            Change::AskForgotten(_, id) => {
-                self.tables.ask.remove(id);
+            Change::AsksForgotten(session, call) => {
+                self.tables
+                    .ask
+                    .forget(|columns| column_is(columns, 1, session.as_str()) && column_is(columns, 3, call.as_str()));
+                self.tables.asks_of_call.remove(format!("{session} {call}"));
                 None
             }
             Change::Approved(approval) => {
@@ -258,20 +261,38 @@ impl<'a> Fold<'a> {
     fn put_permission(
         &mut self,
         request: &PermissionRequest,
-        call: Option<&ToolRef>,
+        by: &AskedBy,
         reply: Option<String>,
     ) -> Result<(), Unwritable> {
-        let data = json("permission request", request)?;
-        let columns = ask_columns(request.id.as_str(), &request.session_id, call, "permission", data, reply, self.now);
-        self.tables.ask.put(request.id.as_str(), columns);
+        let columns = [
+            quote(request.id.as_str()),
+            quote(request.session_id.as_str()),
+            quote(by.call.message_id.as_str()),
+            quote(by.call.call_id.as_str()),
+            quote(&by.agent),
+            quote("permission"),
+            json("permission request", request)?,
+            reply.unwrap_or_else(|| "null".to_owned()),
+            self.now.to_string(),
+        ];
+        self.tables.ask.put(request.id.as_str(), row(columns));
         Ok(())
     }
 
     fn put_question(&mut self, request: &QuestionRequest, reply: Option<String>) -> Result<(), Unwritable> {
-        let data = json("question", request)?;
         let call = request.tool.as_ref();
-        let columns = ask_columns(request.id.as_str(), &request.session_id, call, "question", data, reply, self.now);
-        self.tables.ask.put(request.id.as_str(), columns);
+        let columns = [
+            quote(request.id.as_str()),
+            quote(request.session_id.as_str()),
+            optional(call.map(|c| c.message_id.as_str())),
+            optional(call.map(|c| c.call_id.as_str())),
+            "null".to_owned(),
+            quote("question"),
+            json("question", request)?,
+            reply.unwrap_or_else(|| "null".to_owned()),
+            self.now.to_string(),
+        ];
+        self.tables.ask.put(request.id.as_str(), row(columns));
         Ok(())
     }
 
@@ -357,27 +378,6 @@ fn turn_columns(turn: &TurnRow) -> String {
         turn.attempt.to_string(),
         turn.resets.to_string(),
         turn.time.to_string(),
-    ])
-}
-
-fn ask_columns(
-    id: &str,
-    session: &SessionId,
-    call: Option<&ToolRef>,
-    kind: &str,
-    data: String,
-    reply: Option<String>,
-    now: u64,
-) -> String {
-    row([
-        quote(id),
-        quote(session.as_str()),
-        optional(call.map(|c| c.message_id.as_str())),
-        optional(call.map(|c| c.call_id.as_str())),
-        quote(kind),
-        data,
-        reply.unwrap_or_else(|| "null".to_owned()),
-        now.to_string(),
     ])
 }
 

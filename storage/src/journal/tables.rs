@@ -55,6 +55,8 @@ pub struct Tables {
     pub todo: Rows,
     pub turn: Rows,
     pub ask: Rows,
+    /// Only ever taken out, by `SESSION CALL`.
+    pub asks_of_call: Rows,
     pub approval: Rows,
     pub process: Rows,
     pub event: Rows,
@@ -91,8 +93,8 @@ const TODO: &str = upsert!("todo" ("session_id", "data")
 const TURN: &str = upsert!("turn" ("message_id", "session_id", "kind", "attempt", "resets", "time")
     values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5" on "message_id"
     do "update set attempt = excluded.attempt, resets = excluded.resets");
-const ASK: &str = upsert!("ask" ("id", "session_id", "message_id", "call_id", "kind", "data", "reply", "time")
-    values "value->>0, value->>1, value->>2, value->>3, value->>4, value->5, nullif(value->6, 'null'), value->>7" on "id"
+const ASK: &str = upsert!("ask" ("id", "session_id", "message_id", "call_id", "agent", "kind", "data", "reply", "time")
+    values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->6, nullif(value->7, 'null'), value->>8" on "id"
     do "update set reply = excluded.reply");
 const APPROVAL: &str = upsert!("approval" ("id", "scope", "project_id", "session_id", "data", "time")
     values "value->>0, value->>1, value->>2, value->>3, value->4, value->>5" on "id"
@@ -133,6 +135,10 @@ impl Tables {
         add(EVENT_SEQUENCE, self.event_sequence.written());
         add("delete from approval where id in (select value from json_each(?));", self.approval.removed());
         add("delete from ask where id in (select value from json_each(?));", self.ask.removed());
+        add(
+            "delete from ask where session_id || ' ' || call_id in (select value from json_each(?));",
+            self.asks_of_call.removed(),
+        );
         add("delete from turn where message_id in (select value from json_each(?));", self.turn.removed());
         add(
             "delete from process where pgid || ':' || boot_id in (select value from json_each(?));",

@@ -7,15 +7,20 @@ use sqlx::sqlite::SqliteRow;
 
 use super::{Store, parse};
 use crate::error::StorageError;
-use crate::journal::{Approval, AskRow, StoredAnswers, StoredReply};
+use crate::frame::Origin;
+use crate::journal::{Approval, AskRow, AskedBy, StoredAnswers, StoredReply};
 
 impl Store {
-    /// Returns all requests that wait, and those that were answered for a call that has no result yet, oldest first.
-    pub async fn asks(&self) -> Result<Vec<AskRow>, StorageError> {
-        let rows = sqlx::query("select id, kind, data, reply, message_id, call_id from ask order by time, id")
-            .fetch_all(&self.pool)
-            .await?;
-        rows.iter().map(ask).collect()
+    /// Returns all requests that wait, and those that were answered for a call that has no result yet, oldest first,
+    /// each with where its session works.
+    pub async fn asks(&self) -> Result<Vec<(AskRow, Origin)>, StorageError> {
+        let rows = sqlx::query(
+            "select ask.id, kind, ask.data, reply, message_id, call_id, session.directory, session.project_id, agent \
+             from ask join session on session.id = ask.session_id order by time, ask.id",
+        )
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(|row| Ok((ask(row)?, Origin { directory: row.get(6), project: row.get(7) }))).collect()
     }
 
     /// Returns what a person allowed for good, oldest first.
@@ -33,15 +38,20 @@ fn ask(row: &SqliteRow) -> Result<AskRow, StorageError> {
         return Ok(AskRow::Question { request: parse("question", id, data)?, reply: stored.map(|s| s.answers) });
     }
     let stored = reply.map(|json| parse::<StoredReply>("reply", id, json)).transpose()?;
-    let call = match (row.get::<Option<&str>, _>(4), row.get::<Option<&str>, _>(5)) {
-        (Some(message), Some(call)) => {
-            MessageId::parse(message).ok().map(|message_id| ToolRef { message_id, call_id: CallId::new(call) })
-        }
-        _ => None,
+    let by = AskedBy {
+        call: ToolRef {
+            message_id: MessageId::parse(row.get(4)).map_err(|e| bad(id, e))?,
+            call_id: CallId::new(row.get::<&str, _>(5)),
+        },
+        agent: row.get::<Option<String>, _>(8).unwrap_or_default(),
     };
     Ok(AskRow::Permission {
         request: parse("permission request", id, data)?,
-        call,
+        by,
         reply: stored.map(|s| (s.reply, s.message)),
     })
+}
+
+fn bad(id: &str, error: impl std::fmt::Display) -> StorageError {
+    StorageError::Row { what: "request", id: id.to_owned(), source: serde::de::Error::custom(error) }
 }

@@ -125,12 +125,12 @@ impl Service {
 
     /// Returns what it has printed since its last start.
     pub fn stdout(&self) -> String {
-        self.running().stdout.text()
+        self.running().printed(|process| &process.stdout)
     }
 
     /// Returns what it has printed beside since its last start.
     pub fn stderr(&self) -> String {
-        self.running().stderr.text()
+        self.running().printed(|process| &process.stderr)
     }
 
     /// Kills it without warning, and returns when it is gone.
@@ -197,9 +197,11 @@ mod tests {
     use crate::PATIENCE;
 
     /// A stand-in: a shell that runs the script `serve` in its home with the arguments `--port N`.
+    /// It has a pipe `hold` to wait at without a child of its own.
     async fn stand_in(script: &str) -> ServiceBuilder {
         let service = Service::new("/bin/sh");
         std::fs::write(service.home.path("serve"), script).expect("a script");
+        nix::unistd::mkfifo(&service.home.path("hold"), nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         service
     }
 
@@ -207,7 +209,6 @@ mod tests {
         [ "$2" = 0 ] && set -- --port 4711
         echo "told $TOLD, home ${HOME##*/home-}, user ${USER:-none}" >&2
         echo "opencode server listening on http://127.0.0.1:$2"
-        [ -p hold ] || mkfifo hold
         read line < hold"#;
 
     #[tokio::test]
@@ -226,11 +227,12 @@ mod tests {
 
     #[tokio::test]
     async fn a_dropped_service_is_gone() {
-        let service = stand_in(SCRIPT).await.arg("mark-of-dropped").start().await;
-        assert_eq!(alive("mark-of-dropped"), [service.pid()]);
+        let mark = format!("mark-{}", std::process::id());
+        let service = stand_in(SCRIPT).await.arg(&mark).start().await;
+        assert_eq!(alive(&mark), [service.pid()]);
         drop(service);
-        assert_eq!(alive("mark-of-dropped"), [0; 0]);
-        until_gone("mark-of-dropped", PATIENCE).await;
+        assert_eq!(alive(&mark), [0; 0]);
+        until_gone(&mark, PATIENCE).await;
     }
 
     #[tokio::test]

@@ -207,12 +207,13 @@ fn prompt(text: &str) -> Value {
     json!({ "parts": [{ "type": "text", "text": text }] })
 }
 
-/// Returns an HTTP client without proxies. It will not speak TLS to anyone, so it needs no certificates.
+/// Returns an HTTP client without proxies. It will not speak TLS to anyone, so it needs no certificates. Each request
+/// has a connection of its own: one kept from before a restart would fail at random.
 pub(crate) fn http_client() -> Client {
     static PROVIDER: Once = Once::new();
     PROVIDER.call_once(|| {
         // Another crate under test may have installed one already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
-    Client::builder().no_proxy().tls_certs_only([]).build().expect("an HTTP client")
+    Client::builder().no_proxy().tls_certs_only([]).pool_max_idle_per_host(0).build().expect("an HTTP client")
 }

@@ -37,7 +37,7 @@ impl Record {
     pub(crate) const SIZE: usize = 8;
 
     /// Returns the record's bytes. Runs between fork and exec, so it may not allocate.
-    const fn to_bytes(self) -> [u8; Self::SIZE] {
+    pub(crate) const fn to_bytes(self) -> [u8; Self::SIZE] {
         let (kind, group) = match self {
             Self::Started(group) => (b's', group),
             Self::Ended(group) => (b'e', group),
@@ -78,6 +78,8 @@ struct State {
     next: u64,
     /// Counts the guards that were started.
     guards: u64,
+    /// The running one's process id.
+    guard: i32,
     restarts: VecDeque<Instant>,
 }
 
@@ -132,6 +134,26 @@ impl Line {
         number
     }
 
+    /// Returns the process id of the guard, and how many there were so far.
+    #[cfg(test)]
+    pub(super) fn guard(&self) -> (i32, u64) {
+        let state = self.inner.as_ref().unwrap().lock();
+        (state.guard, state.guards)
+    }
+
+    /// Closes the line as the service's end would.
+    #[cfg(test)]
+    pub(super) fn hang_up(&self) {
+        self.inner.as_ref().unwrap().lock().pipe = None;
+    }
+
+    /// Makes the line one that nobody reads.
+    #[cfg(test)]
+    pub(super) fn deafen(&self) {
+        let (_, writer) = io::pipe().unwrap();
+        self.inner.as_ref().unwrap().lock().pipe = Some(Arc::new(writer.into()));
+    }
+
     /// Takes a group off the list.
     pub(super) fn ended(&self, group: ProcessGroup, number: u64) {
         let Some(inner) = &self.inner else { return };
@@ -180,6 +202,7 @@ impl Inner {
         }
         let guard = command.spawn()?;
         state.guards += 1;
+        state.guard = guard.id().unwrap_or_default() as i32;
         let mut known = File::from(writer.try_clone()?);
         for group in state.live.keys() {
             known.write_all(&Record::Started(*group).to_bytes())?;

@@ -82,6 +82,15 @@ impl Process {
         Ran { status, stdout: text(&self.stdout).await, stderr: text(&self.stderr).await }
     }
 
+    /// Returns what has been printed to one of the outputs: all of it, once the process has ended.
+    pub(super) fn printed(&self, output: impl Fn(&Self) -> &Output) -> String {
+        let output = output(self);
+        if self.status().is_some() {
+            output.drain();
+        }
+        output.text()
+    }
+
     pub(super) fn show(&self) {
         for (name, output) in [("stdout", &self.stdout), ("stderr", &self.stderr)] {
             println!("--- {name} of process {}\n{}", self.pid, output.text());

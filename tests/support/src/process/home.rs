@@ -50,7 +50,7 @@ impl Home {
         command
     }
 
-    /// Runs `program` in `dir` to its end, within [`PATIENCE`].
+    /// Runs `program` in `dir` to its end, within [`PATIENCE`](crate::PATIENCE).
     pub async fn run(&self, program: impl AsRef<Path>, dir: impl AsRef<Path>, args: &[&str]) -> Ran {
         let mut command = self.command(program);
         command.args(args).current_dir(dir);

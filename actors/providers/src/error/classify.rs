@@ -1,0 +1,127 @@
+//! Status and vendor's codes to [`ErrorClass`]. The table is in the docs of the module above.
+
+use super::ErrorClass;
+use super::body::VendorError;
+
+const OVERFLOW: [&str; 8] = [
+    "context_length_exceeded",
+    "context_window_exceeded",
+    "exceed_context_size_error",
+    "model_context_window_exceeded",
+    "prompt_too_long",
+    "request_too_large",
+    "string_above_max_length",
+    "tokens_limit_reached",
+];
+
+const OVERFLOW_TEXTS: [&str; 19] = [
+    "context length exceeded",
+    "context size has been exceeded",
+    "context window exceeds",
+    "exceed context limit",
+    "exceeded max context length",
+    "exceeds the available context size",
+    "exceeds the context window",
+    "exceeds the input token limit",
+    "exceeds the maximum number of tokens",
+    "exceeds the model's maximum context",
+    "greater than the context length",
+    "input is too long",
+    "input length exceeds",
+    "larger than the maximum context",
+    "maximum context length",
+    "maximum prompt length",
+    "prompt is too long",
+    "prompt too long",
+    "reduce the length of the messages",
+];
+
+const FILTER: [&str; 5] = [
+    "content_filter",
+    "content_policy_violation",
+    "data_inspection_failed",
+    "moderation_blocked",
+    "responsibleaipolicyviolation",
+];
+
+const FILTER_TEXTS: [&str; 2] = ["content management policy", "your input was flagged"];
+
+const AUTH: [&str; 13] = [
+    "account_deactivated",
+    "authentication_error",
+    "billing_error",
+    "billing_hard_limit_reached",
+    "incorrect_api_key",
+    "insufficient_credits",
+    "insufficient_quota",
+    "invalid_api_key",
+    "invalid_authentication",
+    "payment_required",
+    "permission_denied",
+    "permission_error",
+    "unauthenticated",
+];
+
+const RATE_LIMIT: [&str; 6] =
+    ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "resource_exhausted", "slow_down", "too_many_requests"];
+
+const BROKEN: [&str; 20] = [
+    "aborted",
+    "api_error",
+    "deadline_exceeded",
+    "engine_overloaded",
+    "engine_overloaded_error",
+    "gateway_timeout",
+    "internal",
+    "internal_error",
+    "internal_server_error",
+    "internalservererror",
+    "model_overloaded",
+    "overloaded",
+    "overloaded_error",
+    "server_error",
+    "server_is_overloaded",
+    "service_unavailable",
+    "service_unavailable_error",
+    "timeout",
+    "timeout_error",
+    "unavailable",
+];
+
+const BAD_REQUEST: [&str; 10] = [
+    "badrequesterror",
+    "failed_precondition",
+    "invalid_argument",
+    "invalid_prompt",
+    "invalid_request",
+    "invalid_request_error",
+    "model_not_found",
+    "not_found",
+    "not_found_error",
+    "validation_error",
+];
+
+/// Returns the class of an answer with this status, or of an error object in a stream if there is none.
+pub(crate) fn class(status: Option<u16>, vendor: &VendorError) -> ErrorClass {
+    let named = |codes: &[&str]| vendor.codes.iter().any(|code| codes.contains(&code.as_str()));
+    let said = |texts: &[&str]| texts.iter().any(|text| vendor.text.contains(text));
+    let is = |wanted: fn(u16) -> bool| status.is_some_and(wanted) || vendor.status.is_some_and(wanted);
+    // A limit of tokens a minute is said in nearly the same words, and waiting helps there.
+    let size_may_be_meant = !is(|status| matches!(status, 401..=403 | 429)) && !named(&RATE_LIMIT);
+
+    if is(|status| status == 413) || named(&OVERFLOW) || size_may_be_meant && said(&OVERFLOW_TEXTS) {
+        ErrorClass::Overflow
+    } else if named(&FILTER) || said(&FILTER_TEXTS) {
+        ErrorClass::ContentFilter
+    } else if is(|status| matches!(status, 401..=403)) || named(&AUTH) {
+        ErrorClass::Auth
+    } else if is(|status| matches!(status, 408 | 409 | 425 | 429 | 500..=599)) || named(&RATE_LIMIT) || named(&BROKEN) {
+        ErrorClass::Retryable
+    } else if is(|status| matches!(status, 400..=499)) || named(&BAD_REQUEST) {
+        ErrorClass::BadRequest
+    } else if status.is_none() {
+        ErrorClass::Retryable
+    } else {
+        ErrorClass::Unknown
+    }
+}

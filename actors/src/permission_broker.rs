@@ -1,0 +1,640 @@
+//! Decides whether a tool call may run, asking a person where no rule decides; questions use the same desk.
+//! Asked by: the tool executor. Answered by: people, over the HTTP edge. Talks to: the journal.
+//!
+//! - A request ends only by a person's reply or by [`Withdraw`] from its session. It never times out. An asker that
+//!   is gone is loss, not an answer: whoever resumes the call asks again and finds the request, or the reply that
+//!   came meanwhile, under the same id.
+//! - A reply is stored before it is acknowledged, and before the asker hears of it.
+//! - An approval never beats a deny, and holds for the agent it was given to.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use actix::prelude::*;
+use protocol::permission::{Action, PermissionRequest, Reply, Rule, Scope, ToolRef};
+use protocol::question::{Answers, Question, QuestionRequest};
+use protocol::{CallId, Clock, Ids, MessageId, SessionId};
+use storage::journal::{Approval, AskRow, AskedBy};
+use storage::{Change, Fence, Journal, JournalError, Origin, Record, Store};
+use tokio::sync::oneshot;
+use tools::Refusal;
+
+pub mod ruleset;
+
+/// Answered requests that are remembered, so that a second reply is told that it comes too late.
+const ANSWERED: usize = 1024;
+
+/// Who asks.
+#[derive(Clone, Debug)]
+pub struct Asker {
+    /// The session and its epoch.
+    pub fence: Fence,
+    /// Where it works.
+    pub origin: Arc<Origin>,
+    /// The sessions above it, the nearest first.
+    pub ancestors: Arc<[SessionId]>,
+    /// The agent that calls.
+    pub agent: String,
+    /// Its rules: defaults, agent, config, environment, session, from weak to strong.
+    pub rules: Arc<[Rule]>,
+    /// The message that holds the call.
+    pub message_id: MessageId,
+    /// The call.
+    pub call_id: CallId,
+}
+
+impl Asker {
+    fn call(&self) -> ToolRef {
+        ToolRef { message_id: self.message_id.clone(), call_id: self.call_id.clone() }
+    }
+
+    fn by(&self) -> AskedBy {
+        AskedBy { call: self.call(), agent: self.agent.clone() }
+    }
+}
+
+/// May this call run? `answer` hears of it: at once where a rule decides, else when a person replies. A dropped
+/// `answer` means that nobody decided.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Ask {
+    /// Who asks.
+    pub asker: Asker,
+    /// What for.
+    pub ask: tools::Ask,
+    /// Whether the request names the call (all but `doom_loop` do).
+    pub names_call: bool,
+    /// Made by the asker.
+    pub answer: oneshot::Sender<Result<(), Refusal>>,
+}
+
+/// What does the person say? As with [`Ask`].
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct AskQuestions {
+    /// Who asks.
+    pub asker: Asker,
+    /// What.
+    pub questions: Vec<Question>,
+    /// Made by the asker.
+    pub answer: oneshot::Sender<Result<Answers, Refusal>>,
+}
+
+/// A person's reply to a permission request.
+#[derive(Message, Clone)]
+#[rtype(result = "Result<(), ReplyError>")]
+pub struct ReplyPermission {
+    /// Which.
+    pub id: String,
+    /// The reply.
+    pub reply: Reply,
+    /// Feedback for the model.
+    pub message: Option<String>,
+    /// How far `always` reaches.
+    pub scope: Scope,
+}
+
+/// A person's answers to questions; none: they are dismissed.
+#[derive(Message, Clone)]
+#[rtype(result = "Result<(), ReplyError>")]
+pub struct ReplyQuestions {
+    /// Which.
+    pub id: String,
+    /// The answers.
+    pub answers: Option<Answers>,
+}
+
+/// Why a reply was not taken.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ReplyError {
+    /// There is no such request.
+    #[error("no request {0} is waiting")]
+    NotFound(String),
+    /// Somebody has answered it.
+    #[error("request {0} has been answered already")]
+    Answered(String),
+    /// It could not be stored.
+    #[error(transparent)]
+    Journal(#[from] JournalError),
+}
+
+/// The session was aborted or deleted: its requests end. Returns what the session has to store with that.
+#[derive(Message)]
+#[rtype(result = "Vec<Change>")]
+pub struct Withdraw(pub SessionId);
+
+/// A call has its result: what it asked needn't be remembered.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Forget(pub SessionId, pub CallId);
+
+/// What waits for a person.
+#[derive(Message)]
+#[rtype(result = "Waiting")]
+pub struct ListWaiting;
+
+/// What waits for a person, oldest first, each with where its session works.
+#[derive(Clone, Debug, Default, MessageResponse)]
+pub struct Waiting {
+    /// Permission requests.
+    pub permissions: Vec<(Arc<PermissionRequest>, Arc<Origin>)>,
+    /// Questions.
+    pub questions: Vec<(Arc<QuestionRequest>, Arc<Origin>)>,
+}
+
+/// What people allowed for good.
+#[derive(Message)]
+#[rtype(result = "Vec<Approval>")]
+pub struct ListApprovals;
+
+/// Take an approval back. Returns whether it was there.
+#[derive(Message)]
+#[rtype(result = "Result<bool, JournalError>")]
+pub struct RemoveApproval(pub String);
+
+/// The desk.
+pub struct PermissionBroker {
+    journal: Journal,
+    store: Store,
+    ids: Arc<Ids>,
+    clock: Arc<dyn Clock>,
+    /// What waits, and what was answered for a call that has no result yet, by id.
+    held: HashMap<String, Held>,
+    /// The order in which requests came.
+    order: VecDeque<String>,
+    approvals: Vec<Approval>,
+    answered: VecDeque<String>,
+}
+
+struct Held {
+    origin: Arc<Origin>,
+    row: AskRow,
+    /// Who waits; none after a restart until the call asks again.
+    waiter: Option<Waiter>,
+}
+
+enum Waiter {
+    Permission { asker: Asker, ask: tools::Ask, answer: oneshot::Sender<Result<(), Refusal>> },
+    Question { answer: oneshot::Sender<Result<Answers, Refusal>> },
+}
+
+impl Held {
+    fn is_open(&self) -> bool {
+        match &self.row {
+            AskRow::Permission { reply, .. } => reply.is_none(),
+            AskRow::Question { reply, .. } => reply.is_none(),
+        }
+    }
+}
+
+impl PermissionBroker {
+    /// Returns an empty desk; what is stored is loaded when it starts.
+    pub fn new(journal: Journal, store: Store, ids: Arc<Ids>, clock: Arc<dyn Clock>) -> Self {
+        Self {
+            journal,
+            store,
+            ids,
+            clock,
+            held: HashMap::new(),
+            order: VecDeque::new(),
+            approvals: Vec::new(),
+            answered: VecDeque::new(),
+        }
+    }
+
+    fn hold(&mut self, id: &str, held: Held) {
+        if self.held.insert(id.to_owned(), held).is_none() {
+            self.order.push_back(id.to_owned());
+        }
+    }
+
+    fn release(&mut self, id: &str) -> Option<Held> {
+        let held = self.held.remove(id)?;
+        self.order.retain(|other| other != id);
+        Some(held)
+    }
+
+    fn was_answered(&mut self, id: &str) {
+        if self.answered.len() == ANSWERED {
+            self.answered.pop_front();
+        }
+        self.answered.push_back(id.to_owned());
+    }
+
+    /// Why a reply finds nothing that waits.
+    fn missing(&self, id: &str) -> ReplyError {
+        let answered = self.held.contains_key(id) || self.answered.iter().any(|other| other == id);
+        if answered { ReplyError::Answered(id.to_owned()) } else { ReplyError::NotFound(id.to_owned()) }
+    }
+
+    fn record(&self, origin: &Arc<Origin>, fence: Option<Fence>, changes: Vec<Change>) -> storage::Ack {
+        self.journal.record(Record { fence, origin: origin.clone(), changes, room: None })
+    }
+
+    /// Holds a request and stores it; when that fails its asker hears that nobody decided.
+    fn store_ask(&mut self, ctx: &mut Context<Self>, id: String, fence: Fence, change: Change, held: Held) {
+        let stored = self.record(&held.origin, Some(fence), vec![change]);
+        self.hold(&id, held);
+        ctx.spawn(stored.into_actor(self).map(move |stored, desk, _| {
+            if stored.is_err() {
+                desk.release(&id);
+            }
+        }));
+    }
+
+    /// What rules and approvals say of a request.
+    fn judge(&self, asker: &Asker, ask: &tools::Ask) -> Judgement {
+        let mut asks = ask.floor == Action::Ask;
+        for pattern in &ask.patterns {
+            match ruleset::deciding(&asker.rules, &ask.permission, pattern) {
+                Some(rule) if rule.action == Action::Deny => {
+                    return Judgement::Denied(Refusal::Denied {
+                        permission: ask.permission.clone(),
+                        pattern: pattern.clone(),
+                        rule: rule.clone(),
+                    });
+                }
+                Some(rule) if rule.action == Action::Allow => {}
+                _ => asks |= !self.is_approved(asker, &ask.permission, pattern),
+            }
+        }
+        if asks { Judgement::Ask } else { Judgement::Allowed }
+    }
+
+    fn is_approved(&self, asker: &Asker, permission: &str, pattern: &str) -> bool {
+        self.approvals.iter().any(|approval| {
+            let in_scope = match approval.scope {
+                Scope::Project => approval.project_id == asker.origin.project,
+                Scope::Session => {
+                    approval.session_id == asker.fence.session_id || asker.ancestors.contains(&approval.session_id)
+                }
+            };
+            in_scope
+                && approval.agent == asker.agent
+                && ruleset::matches(&approval.rule.permission, permission)
+                && ruleset::matches(&approval.rule.pattern, pattern)
+        })
+    }
+
+    /// What a call asked in an earlier life: the same permission for the same patterns.
+    fn earlier(&self, asker: &Asker, ask: &tools::Ask) -> Option<String> {
+        let same = |held: &Held| match &held.row {
+            AskRow::Permission { request, by, .. } => {
+                request.session_id == asker.fence.session_id
+                    && by.call == asker.call()
+                    && request.permission == ask.permission
+                    && request.patterns == ask.patterns
+            }
+            AskRow::Question { .. } => false,
+        };
+        self.order.iter().find(|id| self.held.get(*id).is_some_and(same)).cloned()
+    }
+
+    fn earlier_question(&self, asker: &Asker, questions: &[Question]) -> Option<String> {
+        let same = |held: &Held| match &held.row {
+            AskRow::Question { request, .. } => {
+                request.session_id == asker.fence.session_id
+                    && request.tool.as_ref() == Some(&asker.call())
+                    && request.questions == questions
+            }
+            AskRow::Permission { .. } => false,
+        };
+        self.order.iter().find(|id| self.held.get(*id).is_some_and(same)).cloned()
+    }
+
+    /// The approvals a reply `always` makes.
+    fn approvals_of(&self, held: &Held, scope: Scope) -> Vec<Approval> {
+        let AskRow::Permission { request, by, .. } = &held.row else { return Vec::new() };
+        let numbered = request.always.iter().enumerate();
+        numbered
+            .map(|(number, pattern)| Approval {
+                id: format!("{}_{number}", request.id),
+                scope,
+                project_id: held.origin.project.clone(),
+                session_id: request.session_id.clone(),
+                agent: by.agent.clone(),
+                rule: Rule::new(&request.permission, pattern, Action::Allow),
+                time: self.clock.now_ms(),
+            })
+            .collect()
+    }
+
+    /// The other open requests that a reply decides along: all of the session when it rejects, those that are
+    /// allowed now when it allows for good.
+    fn cascade(&self, id: &str, reply: Reply) -> Vec<String> {
+        let Some(session) = self.held.get(id).map(|held| held.row.session_id().clone()) else { return Vec::new() };
+        let decided = |held: &Held| match (&held.row, reply) {
+            (AskRow::Permission { .. }, Reply::Reject) => *held.row.session_id() == session,
+            (AskRow::Permission { .. }, Reply::Always) => match &held.waiter {
+                Some(Waiter::Permission { asker, ask, .. }) => matches!(self.judge(asker, ask), Judgement::Allowed),
+                _ => false,
+            },
+            _ => false,
+        };
+        let open = |other: &&String| *other != id && self.held.get(*other).is_some_and(|h| h.is_open() && decided(h));
+        self.order.iter().filter(open).cloned().collect()
+    }
+
+    /// Notes a reply and returns what to store.
+    fn note(&mut self, id: &str, reply: Reply, feedback: Option<String>) -> Option<(Arc<Origin>, Change)> {
+        let held = self.held.get_mut(id)?;
+        let AskRow::Permission { request, by, reply: noted } = &mut held.row else { return None };
+        *noted = Some((reply, feedback.clone()));
+        let change = Change::PermissionReplied { request: request.clone(), by: by.clone(), reply, message: feedback };
+        Some((held.origin.clone(), change))
+    }
+
+    /// Tells the asker, if there is one. The reply stays noted until the call has its result.
+    fn tell(&mut self, id: &str) {
+        self.was_answered(id);
+        let Some(held) = self.held.get_mut(id) else { return };
+        match (held.waiter.take(), &held.row) {
+            (Some(Waiter::Permission { answer, .. }), AskRow::Permission { reply: Some(reply), .. }) => {
+                // An asker that is gone asks again, and finds the reply.
+                let _ = answer.send(verdict(reply));
+            }
+            (Some(Waiter::Question { answer }), AskRow::Question { reply: Some(reply), .. }) => {
+                let _ = answer.send(reply.clone().ok_or(Refusal::Dismissed));
+            }
+            _ => {}
+        }
+    }
+
+    /// Takes a note back: it could not be stored.
+    fn unnote(&mut self, id: &str) {
+        match self.held.get_mut(id).map(|held| &mut held.row) {
+            Some(AskRow::Permission { reply, .. }) => *reply = None,
+            Some(AskRow::Question { reply, .. }) => *reply = None,
+            None => {}
+        }
+    }
+}
+
+enum Judgement {
+    Allowed,
+    Denied(Refusal),
+    Ask,
+}
+
+fn verdict((reply, feedback): &(Reply, Option<String>)) -> Result<(), Refusal> {
+    match (reply, feedback) {
+        (Reply::Once | Reply::Always, _) => Ok(()),
+        (Reply::Reject, Some(text)) if !text.trim().is_empty() => Err(Refusal::Corrected(text.clone())),
+        (Reply::Reject, _) => Err(Refusal::Rejected),
+    }
+}
+
+impl Actor for PermissionBroker {
+    type Context = Context<Self>;
+
+    fn started(&mut self, ctx: &mut Self::Context) {
+        let store = self.store.clone();
+        let load = async move { Ok::<_, storage::StorageError>((store.asks().await?, store.approvals().await?)) };
+        ctx.wait(load.into_actor(self).map(|loaded, desk, _| match loaded {
+            Ok((asks, approvals)) => {
+                desk.approvals = approvals;
+                for (row, origin) in asks {
+                    let id = match &row {
+                        AskRow::Permission { request, .. } => request.id.to_string(),
+                        AskRow::Question { request, .. } => request.id.to_string(),
+                    };
+                    desk.hold(&id, Held { origin: Arc::new(origin), row, waiter: None });
+                }
+            }
+            Err(error) => tracing::error!(%error, "what waits for a person could not be read; calls ask anew"),
+        }));
+    }
+}
+
+impl Supervised for PermissionBroker {
+    fn restarting(&mut self, _: &mut Self::Context) {
+        // Dropping the senders tells all askers that nobody decided; they ask again.
+        self.held.clear();
+        self.order.clear();
+        self.approvals.clear();
+    }
+}
+
+impl Handler<Ask> for PermissionBroker {
+    type Result = ();
+
+    fn handle(&mut self, Ask { asker, ask, names_call, answer }: Ask, ctx: &mut Self::Context) {
+        let earlier = self.earlier(&asker, &ask);
+        if let Some(Held { row: AskRow::Permission { reply: Some(reply), .. }, .. }) =
+            earlier.as_ref().and_then(|id| self.held.get(id))
+        {
+            let _ = answer.send(verdict(reply));
+            return;
+        }
+        match self.judge(&asker, &ask) {
+            Judgement::Allowed => drop(answer.send(Ok(()))),
+            Judgement::Denied(refusal) => drop(answer.send(Err(refusal))),
+            Judgement::Ask => {
+                let id = earlier.and_then(|id| protocol::PermissionId::parse(&id).ok());
+                let by = asker.by();
+                let request = Arc::new(PermissionRequest {
+                    id: id.unwrap_or_else(|| self.ids.permission()),
+                    session_id: asker.fence.session_id.clone(),
+                    permission: ask.permission.clone(),
+                    patterns: ask.patterns.clone(),
+                    metadata: ask.metadata.clone(),
+                    always: ask.always.clone(),
+                    tool: names_call.then(|| by.call.clone()),
+                });
+                let (fence, origin) = (asker.fence.clone(), asker.origin.clone());
+                let change = Change::PermissionAsked { request: request.clone(), by: by.clone() };
+                let id = request.id.to_string();
+                let row = AskRow::Permission { request, by, reply: None };
+                let waiter = Some(Waiter::Permission { asker, ask, answer });
+                self.store_ask(ctx, id, fence, change, Held { origin, row, waiter });
+            }
+        }
+    }
+}
+
+impl Handler<AskQuestions> for PermissionBroker {
+    type Result = ();
+
+    fn handle(&mut self, AskQuestions { asker, questions, answer }: AskQuestions, ctx: &mut Self::Context) {
+        let earlier = self.earlier_question(&asker, &questions);
+        if let Some(Held { row: AskRow::Question { reply: Some(reply), .. }, .. }) =
+            earlier.as_ref().and_then(|id| self.held.get(id))
+        {
+            let _ = answer.send(reply.clone().ok_or(Refusal::Dismissed));
+            return;
+        }
+        let id = earlier.and_then(|id| protocol::QuestionId::parse(&id).ok());
+        let request = Arc::new(QuestionRequest {
+            id: id.unwrap_or_else(|| self.ids.question()),
+            session_id: asker.fence.session_id.clone(),
+            questions,
+            tool: Some(asker.call()),
+        });
+        let change = Change::QuestionAsked(request.clone());
+        let id = request.id.to_string();
+        let row = AskRow::Question { request, reply: None };
+        let held = Held { origin: asker.origin, row, waiter: Some(Waiter::Question { answer }) };
+        self.store_ask(ctx, id, asker.fence, change, held);
+    }
+}
+
+impl Handler<ReplyPermission> for PermissionBroker {
+    type Result = ResponseActFuture<Self, Result<(), ReplyError>>;
+
+    fn handle(&mut self, message: ReplyPermission, _: &mut Self::Context) -> Self::Result {
+        let ReplyPermission { id, reply, message: feedback, scope } = message;
+        let open = |held: &&Held| held.is_open() && matches!(held.row, AskRow::Permission { .. });
+        let Some(held) = self.held.get(&id).filter(open) else {
+            let error = self.missing(&id);
+            return Box::pin(fut::ready(Err(error)));
+        };
+        let origin = held.origin.clone();
+        let approvals = if reply == Reply::Always { self.approvals_of(held, scope) } else { Vec::new() };
+        let mut changes: Vec<Change> = approvals.iter().cloned().map(Change::Approved).collect();
+        let made: Vec<String> = approvals.iter().map(|approval| approval.id.clone()).collect();
+        self.approvals.extend(approvals);
+        let mut decided = vec![id.clone()];
+        changes.extend(self.note(&id, reply, feedback).map(|(_, change)| change));
+        // The others are told of the plain reply; the feedback speaks of this call.
+        let mut elsewhere = Vec::new();
+        for other in self.cascade(&id, reply) {
+            if let Some((at, change)) = self.note(&other, reply, None) {
+                if at == origin {
+                    changes.push(change)
+                } else {
+                    elsewhere.push((at, change))
+                }
+                decided.push(other);
+            }
+        }
+        let stored = self.record(&origin, None, changes);
+        for (at, change) in elsewhere {
+            self.record(&at, None, vec![change]).detach();
+        }
+        Box::pin(stored.into_actor(self).map(move |stored, desk, _| match stored {
+            Ok(()) => {
+                decided.iter().for_each(|id| desk.tell(id));
+                Ok(())
+            }
+            Err(error) => {
+                decided.iter().for_each(|id| desk.unnote(id));
+                desk.approvals.retain(|approval| !made.contains(&approval.id));
+                Err(error.into())
+            }
+        }))
+    }
+}
+
+impl Handler<ReplyQuestions> for PermissionBroker {
+    type Result = ResponseActFuture<Self, Result<(), ReplyError>>;
+
+    fn handle(&mut self, ReplyQuestions { id, answers }: ReplyQuestions, _: &mut Self::Context) -> Self::Result {
+        let Some(Held { origin, row: AskRow::Question { request, reply: reply @ None }, .. }) = self.held.get_mut(&id)
+        else {
+            let error = self.missing(&id);
+            return Box::pin(fut::ready(Err(error)));
+        };
+        *reply = Some(answers.clone());
+        let change = match answers {
+            Some(answers) => Change::QuestionReplied(request.clone(), answers),
+            None => Change::QuestionRejected(request.clone()),
+        };
+        let origin = origin.clone();
+        let stored = self.record(&origin, None, vec![change]);
+        Box::pin(stored.into_actor(self).map(move |stored, desk, _| match stored {
+            Ok(()) => {
+                desk.tell(&id);
+                Ok(())
+            }
+            Err(error) => {
+                desk.unnote(&id);
+                Err(error.into())
+            }
+        }))
+    }
+}
+
+impl Handler<Withdraw> for PermissionBroker {
+    type Result = MessageResult<Withdraw>;
+
+    fn handle(&mut self, Withdraw(session): Withdraw, _: &mut Self::Context) -> Self::Result {
+        let mine = |held: &Held| *held.row.session_id() == session;
+        let ids: Vec<String> = self.order.iter().filter(|id| self.held.get(*id).is_some_and(mine)).cloned().collect();
+        let mut changes = Vec::new();
+        for id in ids {
+            let Some(held) = self.release(&id) else { continue };
+            self.was_answered(&id);
+            match &held.row {
+                AskRow::Permission { request, reply: None, .. } => {
+                    changes.push(Change::PermissionWithdrawn(session.clone(), request.id.clone()));
+                }
+                AskRow::Question { request, reply: None } => {
+                    changes.push(Change::QuestionWithdrawn(session.clone(), request.id.clone()));
+                }
+                _ => {
+                    if let Some(call) = held.row.call_id() {
+                        changes.push(Change::AsksForgotten(session.clone(), call.clone()));
+                    }
+                }
+            }
+        }
+        MessageResult(changes)
+    }
+}
+
+impl Handler<Forget> for PermissionBroker {
+    type Result = ();
+
+    fn handle(&mut self, Forget(session, call): Forget, _: &mut Self::Context) {
+        let settled =
+            |held: &Held| *held.row.session_id() == session && held.row.call_id() == Some(&call) && !held.is_open();
+        let ids: Vec<String> =
+            self.order.iter().filter(|id| self.held.get(*id).is_some_and(settled)).cloned().collect();
+        for id in ids {
+            self.release(&id);
+        }
+    }
+}
+
+impl Handler<ListWaiting> for PermissionBroker {
+    type Result = Waiting;
+
+    fn handle(&mut self, _: ListWaiting, _: &mut Self::Context) -> Waiting {
+        let mut waiting = Waiting::default();
+        for held in self.order.iter().filter_map(|id| self.held.get(id)).filter(|held| held.is_open()) {
+            match &held.row {
+                AskRow::Permission { request, .. } => {
+                    waiting.permissions.push((request.clone(), held.origin.clone()));
+                }
+                AskRow::Question { request, .. } => waiting.questions.push((request.clone(), held.origin.clone())),
+            }
+        }
+        waiting
+    }
+}
+
+impl Handler<ListApprovals> for PermissionBroker {
+    type Result = MessageResult<ListApprovals>;
+
+    fn handle(&mut self, _: ListApprovals, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.approvals.clone())
+    }
+}
+
+impl Handler<RemoveApproval> for PermissionBroker {
+    type Result = ResponseActFuture<Self, Result<bool, JournalError>>;
+
+    fn handle(&mut self, RemoveApproval(id): RemoveApproval, _: &mut Self::Context) -> Self::Result {
+        let before = self.approvals.len();
+        self.approvals.retain(|approval| approval.id != id);
+        if self.approvals.len() == before {
+            return Box::pin(fut::ready(Ok(false)));
+        }
+        let origin = Arc::new(Origin { directory: "global".into(), project: "global".into() });
+        let removed = self.record(&origin, None, vec![Change::ApprovalRemoved(id)]);
+        Box::pin(removed.into_actor(self).map(|removed, _, _| removed.map(|()| true)))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,269 @@
+//! Holds what a directory's sessions share: settings, agents, models, tools, snapshots. One for each directory in use.
+//! Asked by: sessions, the HTTP edge. Talks to: the journal (the project's row).
+//!
+//! What was read is kept until a file it was read from differs; wrong settings are an answer, and heal when the file
+//! is mended. Snapshots are taken one at a time, off the arbiter.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use protocol::session::FileDiff;
+use protocol::project::{Project, ProjectTime};
+use protocol::Clock;
+use storage::project::Identity;
+use storage::snapshot::Snapshots;
+use storage::{Change, Journal, Origin, Record, StorageError, Store};
+use storage::places::{Environment, Places};
+use tokio::runtime::Handle;
+use tokio::sync::oneshot;
+
+pub mod agents;
+pub mod catalogue;
+pub mod commands;
+pub mod instructions;
+pub mod setup;
+mod toolbox;
+
+pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
+
+/// What is known of the directory? Read anew when a file has changed.
+#[derive(Message)]
+#[rtype(result = "Result<Arc<Setup>, SetupError>")]
+pub struct GetSetup;
+
+/// Take a snapshot of the files, or give the last one. None where there are none: no repository, snapshots switched
+/// off, or git failed.
+#[derive(Message)]
+#[rtype(result = "Option<String>")]
+pub struct TakeSnapshot {
+    /// How old it may be.
+    pub freshness: Freshness,
+}
+
+/// How old a snapshot may be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Freshness {
+    /// Any that was taken in this life of the workspace.
+    Any,
+    /// None taken before now.
+    Now,
+}
+
+/// What differs between two snapshots?
+#[derive(Message)]
+#[rtype(result = "Result<Vec<FileDiff>, StorageError>")]
+pub struct DiffSnapshots {
+    /// The older one.
+    pub from: String,
+    /// The newer one.
+    pub to: String,
+}
+
+/// Which files (absolute paths) differ between two snapshots?
+#[derive(Message)]
+#[rtype(result = "Result<Vec<String>, StorageError>")]
+pub struct ChangedFiles {
+    /// The older one.
+    pub from: String,
+    /// The newer one.
+    pub to: String,
+}
+
+/// What a workspace is made with.
+#[derive(Clone)]
+pub struct WorkspaceDeps {
+    /// Where the project's row goes.
+    pub journal: Journal,
+    /// Where it comes from.
+    pub store: Store,
+    /// Dates it.
+    pub clock: Arc<dyn Clock>,
+    /// Where things are.
+    pub places: Arc<Places>,
+    /// What the service was started with.
+    pub environment: Arc<Environment>,
+    /// Shared by all providers.
+    pub http: sse::Client,
+    /// Where work runs that waits.
+    pub io: Handle,
+}
+
+/// What a directory's sessions share.
+pub struct Workspace {
+    directory: PathBuf,
+    deps: WorkspaceDeps,
+    identity: Option<Identity>,
+    setup: Option<Arc<Setup>>,
+    /// The last snapshot of this life.
+    snapshot: Option<String>,
+    /// Resolves when the snapshot work before has ended: one at a time, in order.
+    turn: Option<oneshot::Receiver<()>>,
+}
+
+impl Workspace {
+    /// Returns a workspace that knows nothing yet.
+    pub fn new(directory: PathBuf, deps: WorkspaceDeps) -> Self {
+        Self { directory, deps, identity: None, setup: None, snapshot: None, turn: None }
+    }
+
+    /// Notes the project's row, so that lists show it.
+    fn note_project(&self, identity: &Identity, known: Option<Project>) {
+        let now = self.deps.clock.now_ms();
+        let worktree = identity.worktree.to_string_lossy().into_owned();
+        let mut project = known.unwrap_or_else(|| Project {
+            id: identity.project_id.clone(),
+            worktree: worktree.clone(),
+            vcs: identity.is_repository.then(|| "git".into()),
+            name: None,
+            time: ProjectTime { created: now, updated: now, initialized: None },
+            sandboxes: Vec::new(),
+        });
+        project.time.updated = now;
+        if project.worktree != worktree && !project.sandboxes.contains(&worktree) {
+            project.sandboxes.push(worktree);
+        }
+        let origin = Arc::new(Origin { directory: "global".into(), project: project.id.clone() });
+        let changes = vec![Change::Project(project)];
+        self.deps.journal.record(Record { fence: None, origin, changes, room: None }).detach();
+    }
+
+    fn snapshots(&self) -> Option<Snapshots> {
+        let setup = self.setup.as_ref()?;
+        let off = setup.config().snapshot == Some(false);
+        if off || !setup.identity.is_repository {
+            return None;
+        }
+        let places = &self.deps.places;
+        Snapshots::of(
+            &places.snapshots(),
+            &setup.identity.project_id,
+            &setup.identity.worktree,
+            &places.home,
+            setup.config().troupe.snapshot.max_file_bytes,
+        )
+    }
+
+    /// Runs snapshot work on the I/O runtime, after all that was asked for before.
+    fn in_turn<T: Send + 'static>(
+        &mut self,
+        work: impl Future<Output = T> + Send + 'static,
+    ) -> impl Future<Output = Option<T>> + use<T> {
+        let before = self.turn.take();
+        let (done, after) = oneshot::channel();
+        self.turn = Some(after);
+        let task = self.deps.io.spawn(async move {
+            if let Some(before) = before {
+                let _ = before.await;
+            }
+            let result = work.await;
+            let _ = done.send(());
+            result
+        });
+        async move { task.await.ok() }
+    }
+}
+
+impl Actor for Workspace {
+    type Context = Context<Self>;
+}
+
+impl Supervised for Workspace {
+    fn restarting(&mut self, _: &mut Self::Context) {
+        *self = Self::new(self.directory.clone(), self.deps.clone());
+    }
+}
+
+impl Handler<GetSetup> for Workspace {
+    /// Later messages wait, so that two askers don't read the same files twice.
+    type Result = AtomicResponse<Self, Result<Arc<Setup>, SetupError>>;
+
+    fn handle(&mut self, _: GetSetup, _: &mut Self::Context) -> Self::Result {
+        let (directory, deps) = (self.directory.clone(), self.deps.clone());
+        let (identity, setup) = (self.identity.clone(), self.setup.clone());
+        let load = self.deps.io.spawn(async move {
+            let is_new = identity.is_none();
+            let identity = match identity {
+                Some(identity) => identity,
+                None => storage::project::identify(&directory).await,
+            };
+            let known = if is_new { deps.store.project(&identity.project_id).await.ok().flatten() } else { None };
+            let of = identity.clone();
+            let read = move || match setup {
+                Some(setup) if !setup.is_stale() => Ok(setup),
+                _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.http).map(Arc::new),
+            };
+            (tokio::task::spawn_blocking(read).await, is_new.then_some(known), identity)
+        });
+        AtomicResponse::new(Box::pin(load.into_actor(self).map(|loaded, workspace, _| match loaded {
+            Ok((Ok(read), new, identity)) => {
+                if let Some(known) = new {
+                    workspace.note_project(&identity, known);
+                }
+                workspace.identity = Some(identity);
+                match read {
+                    Ok(setup) => {
+                        workspace.setup = Some(setup.clone());
+                        Ok(setup)
+                    }
+                    Err(broken) => {
+                        workspace.setup = None;
+                        Err(SetupError(broken.error))
+                    }
+                }
+            }
+            Ok((Err(panic), ..)) | Err(panic) => {
+                tracing::error!(%panic, "the settings could not be read");
+                let path = workspace.directory.clone();
+                let message = "reading it failed inside of troupe; the log has more".to_owned();
+                Err(SetupError(storage::config::ConfigError::Unreadable { path, message }))
+            }
+        })))
+    }
+}
+
+impl Handler<TakeSnapshot> for Workspace {
+    type Result = ResponseActFuture<Self, Option<String>>;
+
+    fn handle(&mut self, TakeSnapshot { freshness }: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
+        if freshness == Freshness::Any && self.snapshot.is_some() {
+            return Box::pin(fut::ready(self.snapshot.clone()));
+        }
+        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(None)) };
+        let taken = self.in_turn(async move { snapshots.take().await });
+        Box::pin(taken.into_actor(self).map(|taken, workspace, _| match taken? {
+            Ok(tree) => {
+                workspace.snapshot = Some(tree.clone());
+                Some(tree)
+            }
+            Err(error) => {
+                tracing::warn!(%error, directory = %workspace.directory.display(), "no snapshot could be taken; the step goes on without");
+                None
+            }
+        }))
+    }
+}
+
+impl Handler<DiffSnapshots> for Workspace {
+    type Result = ResponseActFuture<Self, Result<Vec<FileDiff>, StorageError>>;
+
+    fn handle(&mut self, DiffSnapshots { from, to }: DiffSnapshots, _: &mut Self::Context) -> Self::Result {
+        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(Ok(Vec::new()))) };
+        let diff = self.in_turn(async move { snapshots.diff(&from, &to).await });
+        Box::pin(diff.into_actor(self).map(|diff, _, _| diff.unwrap_or(Ok(Vec::new()))))
+    }
+}
+
+impl Handler<ChangedFiles> for Workspace {
+    type Result = ResponseActFuture<Self, Result<Vec<String>, StorageError>>;
+
+    fn handle(&mut self, ChangedFiles { from, to }: ChangedFiles, _: &mut Self::Context) -> Self::Result {
+        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(Ok(Vec::new()))) };
+        let changed = self.in_turn(async move { snapshots.changed(&from, &to).await });
+        Box::pin(changed.into_actor(self).map(|changed, workspace, _| {
+            let top = workspace.setup.as_ref().map(|setup| setup.identity.worktree.clone()).unwrap_or_default();
+            let absolute = |file: String| top.join(file).to_string_lossy().into_owned();
+            changed.unwrap_or(Ok(Vec::new())).map(|files| files.into_iter().map(absolute).collect())
+        }))
+    }
+}

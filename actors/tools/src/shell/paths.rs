@@ -1,0 +1,282 @@
+//! Paths: which words of a command are some, and where they lead.
+
+use std::path::{Component, Path, PathBuf};
+
+use super::Judge;
+use super::state::State;
+use super::word::{ANY, GLOB, Word};
+use crate::path::normalize;
+
+/// Most paths looked up on disk for one line.
+pub(super) const LOOKS: usize = 600;
+
+/// Files that are nobody's: devices without content, and the command's own pipes.
+const NOBODYS: [&str; 9] = [
+    "/dev/null",
+    "/dev/zero",
+    "/dev/full",
+    "/dev/random",
+    "/dev/urandom",
+    "/dev/stdin",
+    "/dev/stdout",
+    "/dev/stderr",
+    "/dev/tty",
+];
+
+/// Where the system keeps programs: running one of these is no look outside.
+const PROGRAMS: [&str; 7] =
+    ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
+
+/// Commands whose arguments are never opened.
+const SPEAKERS: &[&str] =
+    &["echo", "printf", "true", "false", ":", "expr", "seq", "sleep", "kill", "basename", "dirname", "tr", "exit", "return"];
+
+/// Commands whose first argument is a text (a pattern, a program), unless an option has given it.
+const TEXT_FIRST: &[&str] = &[
+    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "jq", "yq",
+];
+
+/// Commands that change the files they name.
+const CHANGERS: &[&str] = &[
+    "chgrp", "chmod", "chown", "cp", "dd", "install", "ln", "mkdir", "mkfifo", "mknod", "mv", "rm", "rmdir", "rsync",
+    "shred", "tee", "touch", "truncate", "unlink",
+];
+
+/// Options whose next word is a text, by command.
+const TEXT_OPTIONS: &[(&[&str], &[&str])] = &[
+    (TEXT_FIRST, &["-e", "--regexp", "--expression", "-v", "--arg", "--argjson", "-F", "--field-separator"]),
+    (
+        &["git", "gh", "hg", "jj", "glab"],
+        &["-m", "--message", "-b", "--body", "-t", "--title", "--grep", "--author", "--format", "--pretty", "-S", "-G"],
+    ),
+    (&["python", "python3", "bash", "sh", "zsh", "dash", "ksh"], &["-c"]),
+    (&["perl", "ruby", "node", "bun", "deno", "osascript"], &["-e", "-E", "-ne", "-pe", "-p", "--eval", "--print"]),
+    (&["php"], &["-r"]),
+    (&["curl", "wget"], &["-H", "--header", "-A", "--user-agent", "-w", "--write-out", "-e", "--referer"]),
+    (&["cut", "sort", "column", "paste", "xargs"], &["-d", "-t", "-s", "--delimiter", "--delimiters", "--separator"]),
+];
+
+/// Commands with separators that may stand right behind an option: `cut -d/`, `awk -F/`, `sort -t/`.
+const SEPARATORS: &[&str] = &["cut", "sort", "column", "paste", "xargs", "awk", "gawk", "mawk", "nawk"];
+
+/// Where a value leads.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Place {
+    /// To one path, absolute or to be joined to the working directory.
+    At(PathBuf),
+    /// Somewhere below this one.
+    Below(PathBuf),
+    /// Nobody knows.
+    Unknown,
+    /// To no file.
+    Nowhere,
+}
+
+/// Returns whether the command changes the files it names.
+pub(super) fn is_changer(name: &str) -> bool {
+    CHANGERS.contains(&name)
+}
+
+/// Returns whether the program lies where the system keeps programs.
+pub(super) fn is_program(path: &Path) -> bool {
+    path.parent().is_some_and(|parent| PROGRAMS.iter().any(|programs| parent == Path::new(programs)))
+}
+
+impl Judge<'_> {
+    /// Looks at all words of a simple command. `changes`: unknown paths are a reason to ask.
+    pub(super) fn paths(&mut self, words: &[Word], state: &State, changes: bool) {
+        let Some((first, rest)) = words.split_first() else { return };
+        let name = first.exact().map(base_name).unwrap_or_default();
+        if let Some(program) = first.exact().filter(|p| p.contains('/') && !is_program(Path::new(p))) {
+            self.value(program, state, false);
+        }
+        if SPEAKERS.contains(&name) {
+            return;
+        }
+        let texts: Vec<&str> =
+            TEXT_OPTIONS.iter().filter(|(names, _)| names.contains(&name)).flat_map(|(_, o)| o.iter().copied()).collect();
+        let mut text_first = TEXT_FIRST.contains(&name);
+        let mut text_next = false;
+        for word in rest {
+            let literal = word.literal().unwrap_or_default();
+            if std::mem::take(&mut text_next) {
+                continue;
+            }
+            if literal.starts_with('-') && literal.len() > 1 {
+                text_next = texts.contains(&literal);
+                let gives = ["-e", "-f", "--regexp", "--expression", "--file", "--from-file"];
+                if gives.iter().any(|option| literal.starts_with(option)) {
+                    text_first = false;
+                }
+                let option = literal.split_once('=').map_or(literal, |(option, _)| option);
+                if literal != option && texts.contains(&option) {
+                    continue;
+                }
+                if SEPARATORS.contains(&name) && literal.len() <= 4 && !literal.starts_with("--") {
+                    continue;
+                }
+            } else if std::mem::take(&mut text_first) {
+                continue;
+            }
+            self.argument(word, state, changes);
+        }
+    }
+
+    /// Looks at one argument: the word itself, the value of an option in it, a file behind an `@`.
+    pub(super) fn argument(&mut self, word: &Word, state: &State, changes: bool) {
+        if word.climbs {
+            self.ask("braces make paths that are not known");
+        }
+        for value in &word.values {
+            let pieces: Vec<&str> = if word.splits { value.split_whitespace().collect() } else { vec![value] };
+            for piece in pieces {
+                for candidate in candidates(piece) {
+                    self.value(candidate, state, changes);
+                }
+            }
+        }
+    }
+
+    /// Looks at the target of a redirection.
+    pub(super) fn target(&mut self, word: &Word, state: &State) {
+        if word.climbs {
+            self.ask("braces make paths that are not known");
+        }
+        for value in &word.values {
+            self.value(value, state, true);
+        }
+    }
+
+    /// Looks where a value leads, from everywhere the shell may be.
+    fn value(&mut self, value: &str, state: &State, must_be_known: bool) {
+        let (path, below) = match place(value) {
+            Place::At(path) => (path, false),
+            Place::Below(path) => (path, true),
+            Place::Nowhere => return,
+            Place::Unknown if must_be_known => return self.ask("a path is made while the command runs"),
+            Place::Unknown => return,
+        };
+        if path.is_absolute() {
+            self.look(&path, below);
+        } else {
+            for cwd in state.cwds.clone() {
+                self.look(&cwd.join(&path), below);
+            }
+        }
+    }
+
+    /// Looks a path up and notes its directory if it is outside.
+    pub(super) fn look(&mut self, path: &Path, is_directory: bool) {
+        if NOBODYS.iter().any(|device| path == Path::new(device))
+            || path.starts_with("/dev/fd")
+            || path.starts_with("/proc/self/fd")
+        {
+            return;
+        }
+        if self.looks == 0 {
+            return self.ask("the command names too many paths");
+        }
+        self.looks -= 1;
+        let seen = (self.surroundings.look)(path);
+        if self.surroundings.inside.iter().any(|root| seen.path.starts_with(root)) {
+            return;
+        }
+        let directory = if seen.is_directory || is_directory { Some(&*seen.path) } else { seen.path.parent() };
+        let directory = directory.unwrap_or(&seen.path).to_owned();
+        if !self.verdict.directories.contains(&directory) {
+            self.verdict.directories.push(directory);
+        }
+    }
+
+    /// Returns where `cd` to a value leads from a directory, as the shell names it; none when nobody knows.
+    pub(super) fn destination(&self, value: &str, from: &Path) -> Option<PathBuf> {
+        match place(value) {
+            Place::At(path) => Some(normalize(&from.join(path))),
+            Place::Below(_) | Place::Unknown | Place::Nowhere => None,
+        }
+    }
+}
+
+/// Returns the last name in a command's path.
+pub(super) fn base_name(name: &str) -> &str {
+    name.rsplit('/').next().unwrap_or(name)
+}
+
+/// Returns the parts of an argument that may be paths.
+fn candidates(value: &str) -> Vec<&str> {
+    let mut found = Vec::new();
+    let starts_a_path = |text: &str| text.starts_with(['/', '~']) || text.starts_with("..");
+    if let Some(option) = value.strip_prefix('-') {
+        // `-I/usr/include`, `-C../x`: the letter, then the path.
+        let attached = option.char_indices().nth(1).and_then(|(at, _)| option.get(at..));
+        found.extend(attached.filter(|rest| starts_a_path(rest)));
+        found.extend(option.split_once('=').map(|(_, value)| value));
+    } else {
+        found.push(value);
+        found.extend(value.split_once('=').map(|(_, value)| value).filter(|value| starts_a_path(value)));
+        found.extend(value.strip_prefix('@').or_else(|| value.split_once("=@").map(|(_, file)| file)));
+    }
+    found
+}
+
+fn place(value: &str) -> Place {
+    if value.is_empty() || value.starts_with(ANY) {
+        return if value.is_empty() { Place::Nowhere } else { Place::Unknown };
+    }
+    let value = match value.split_once("://") {
+        Some(("file", path)) => path,
+        Some(_) => return Place::Nowhere,
+        None => value,
+    };
+    // Another person's home, or what it means in another shell.
+    if value.starts_with('~') && value.split('/').next().is_some_and(|user| user.len() > 1) && value.contains('/') {
+        return Place::Unknown;
+    }
+    let mut known = PathBuf::new();
+    let mut below = false;
+    for component in Path::new(value).components() {
+        if below {
+            if component == Component::ParentDir {
+                return Place::Unknown;
+            }
+        } else if component.as_os_str().to_string_lossy().contains([GLOB, ANY]) {
+            below = true;
+        } else {
+            known.push(component);
+        }
+    }
+    if below { Place::Below(known) } else { Place::At(known) }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_value_leads_to_a_path_below_one_or_nowhere_known() {
+        let glob = |text: &str| text.replace('*', &GLOB.to_string()).replace('$', &ANY.to_string());
+        assert_eq!(place("a/../b"), Place::At("a/../b".into()));
+        assert_eq!(place(&glob("/etc/*.conf")), Place::Below("/etc".into()));
+        assert_eq!(place(&glob("*")), Place::Below("".into()));
+        assert_eq!(place(&glob("build/$/x")), Place::Below("build".into()));
+        assert_eq!(place(&glob("$/x")), Place::Unknown);
+        assert_eq!(place(&glob("*/../../x")), Place::Unknown);
+        assert_eq!(place("https://example.org/x"), Place::Nowhere);
+        assert_eq!(place("file:///etc/passwd"), Place::At("/etc/passwd".into()));
+        assert_eq!(place("~root/x"), Place::Unknown);
+        assert_eq!(place("file~"), Place::At("file~".into()));
+    }
+
+    #[test]
+    fn options_may_hold_paths() {
+        assert_eq!(candidates("-I/usr/include"), ["/usr/include"]);
+        assert_eq!(candidates("-C../x"), ["../x"]);
+        assert_eq!(candidates("--file=/etc/x"), ["/etc/x"]);
+        assert_eq!(candidates("-rf"), [""; 0]);
+        assert_eq!(candidates("of=/dev/sda"), ["of=/dev/sda", "/dev/sda"]);
+        assert_eq!(candidates("@/etc/x"), ["@/etc/x", "/etc/x"]);
+        assert_eq!(candidates("file=@/etc/x"), ["file=@/etc/x", "@/etc/x", "/etc/x"].into_iter().filter(|c| *c != "@/etc/x").collect::<Vec<_>>());
+    }
+}
