@@ -213,12 +213,7 @@ impl Handler<CloseStreams> for Bus {
 
 fn new_boot() -> Arc<str> {
     // Unlikely to repeat is enough: a position of another life must not look like one of this.
-    format!("{:08x}", rand_u32()).into()
-}
-
-fn rand_u32() -> u32 {
-    use std::hash::{BuildHasher, Hasher};
-    std::collections::hash_map::RandomState::new().build_hasher().finish() as u32
+    format!("{:08x}", rand::random::<u32>()).into()
 }
 
 fn size_of_frame(frame: &Frame) -> usize {

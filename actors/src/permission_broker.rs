@@ -174,7 +174,7 @@ struct Held {
 }
 
 enum Waiter {
-    Permission { asker: Asker, ask: tools::Ask, answer: oneshot::Sender<Result<(), Refusal>> },
+    Permission { asker: Box<Asker>, ask: Box<tools::Ask>, answer: oneshot::Sender<Result<(), Refusal>> },
     Question { answer: oneshot::Sender<Result<Answers, Refusal>> },
 }
 
@@ -445,7 +445,7 @@ impl Handler<Ask> for PermissionBroker {
                 let change = Change::PermissionAsked { request: request.clone(), by: by.clone() };
                 let id = request.id.to_string();
                 let row = AskRow::Permission { request, by, reply: None };
-                let waiter = Some(Waiter::Permission { asker, ask, answer });
+                let waiter = Some(Waiter::Permission { asker: Box::new(asker), ask: Box::new(ask), answer });
                 self.store_ask(ctx, id, fence, change, Held { origin, row, waiter });
             }
         }

@@ -13,6 +13,7 @@ use std::collections::VecDeque;
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::Pin;
+use std::sync::{Arc, OnceLock};
 use std::task::{Context as Poller, Poll, ready};
 use std::time::Duration;
 
@@ -95,6 +96,24 @@ pub enum FateKind {
     Exited,
 }
 
+/// Where fates are told. Bound once its listener is up, since what it listens to is started first.
+#[derive(Clone, Debug, Default)]
+pub struct FateLine(Arc<OnceLock<Recipient<Fate>>>);
+
+impl FateLine {
+    /// Sets who hears of fates; the first one stays.
+    pub fn bind(&self, listener: Recipient<Fate>) {
+        let _ = self.0.set(listener);
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "bounded: one for each crash, and crashes are")]
+    fn tell(&self, fate: Fate) {
+        if let Some(listener) = self.0.get() {
+            listener.do_send(fate);
+        }
+    }
+}
+
 /// An actor that can be started again. `Supervised::restarting` must throw all state away; `Actor::started`, which
 /// runs again after it, loads what is stored.
 pub trait Restartable: Supervised + Actor<Context = Context<Self>> + Unpin {}
@@ -106,11 +125,12 @@ pub fn start<A: Restartable>(
     arbiter: &ArbiterHandle,
     name: Name,
     intensity: Intensity,
-    parent: Recipient<Fate>,
+    parent: &FateLine,
     mailbox: usize,
     make: impl FnOnce(Lifeline) -> A + Send + 'static,
 ) -> Addr<A> {
     let (sender, receiver) = actix::dev::channel::channel(mailbox);
+    let parent = parent.clone();
     arbiter.spawn_fn(move || {
         let (lifeline, broken) = mpsc::unbounded_channel();
         let actor = make(Lifeline(lifeline));
@@ -181,7 +201,7 @@ struct Supervisor<A: Restartable> {
     broken: mpsc::UnboundedReceiver<String>,
     crashes: VecDeque<Instant>,
     intensity: Intensity,
-    parent: Recipient<Fate>,
+    parent: FateLine,
     /// The wait before a restart; messages queue meanwhile.
     wait: Option<Pin<Box<tokio::time::Sleep>>>,
 }
@@ -245,9 +265,8 @@ impl<A: Restartable> Supervisor<A> {
         Poll::Ready(())
     }
 
-    #[expect(clippy::disallowed_methods, reason = "bounded: one for each crash, and crashes are")]
     fn tell(&self, kind: FateKind) {
-        self.parent.do_send(Fate { name: self.name.clone(), kind });
+        self.parent.tell(Fate { name: self.name.clone(), kind });
     }
 }
 

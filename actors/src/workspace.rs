@@ -5,16 +5,16 @@
 //! is mended. Snapshots are taken one at a time, off the arbiter.
 
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use actix::prelude::*;
-use protocol::session::FileDiff;
-use protocol::project::{Project, ProjectTime};
 use protocol::Clock;
+use protocol::project::{Project, ProjectTime};
+use protocol::session::FileDiff;
+use storage::places::{Environment, Places};
 use storage::project::Identity;
 use storage::snapshot::Snapshots;
 use storage::{Change, Journal, Origin, Record, StorageError, Store};
-use storage::places::{Environment, Places};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
 
@@ -26,6 +26,32 @@ pub mod setup;
 mod toolbox;
 
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
+
+/// The HTTP client of all providers and fetches, made when it is first needed: reading the system's certificates takes
+/// longer than all the rest of the start.
+#[derive(Clone)]
+pub struct Http {
+    user_agent: Arc<str>,
+    client: Arc<OnceLock<sse::Client>>,
+}
+
+impl Http {
+    /// Returns a client that isn't made yet.
+    pub fn new(version: &str) -> Self {
+        Self { user_agent: format!("troupe/{version}").into(), client: Arc::default() }
+    }
+
+    /// Returns the client.
+    pub fn client(&self) -> sse::Client {
+        let make = || {
+            sse::http::client(&self.user_agent).unwrap_or_else(|error| {
+                tracing::error!(%error, "the HTTP client is made without its settings");
+                sse::Client::new()
+            })
+        };
+        self.client.get_or_init(make).clone()
+    }
+}
 
 /// What is known of the directory? Read anew when a file has changed.
 #[derive(Message)]
@@ -84,7 +110,7 @@ pub struct WorkspaceDeps {
     /// What the service was started with.
     pub environment: Arc<Environment>,
     /// Shared by all providers.
-    pub http: sse::Client,
+    pub http: Http,
     /// Where work runs that waits.
     pub io: Handle,
 }
@@ -145,10 +171,11 @@ impl Workspace {
     }
 
     /// Runs snapshot work on the I/O runtime, after all that was asked for before.
-    fn in_turn<T: Send + 'static>(
-        &mut self,
-        work: impl Future<Output = T> + Send + 'static,
-    ) -> impl Future<Output = Option<T>> + use<T> {
+    fn in_turn<T, F>(&mut self, work: F) -> impl Future<Output = Option<T>> + use<T, F>
+    where
+        T: Send + 'static,
+        F: Future<Output = T> + Send + 'static,
+    {
         let before = self.turn.take();
         let (done, after) = oneshot::channel();
         self.turn = Some(after);

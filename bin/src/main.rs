@@ -1,1 +1,40 @@
-fn main() {}
+//! `troupe`: a local agent runtime. Composes the crates; `commands/` has one file a command.
+
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+mod commands;
+mod logging;
+
+/// A local agent runtime: runs many coding-agent sessions side by side.
+#[derive(Debug, Parser)]
+#[command(name = "troupe", version)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Serve sessions over HTTP, in OpenCode's protocol
+    Serve(commands::serve::Serve),
+    /// Ends child processes when the service goes; started by the service itself
+    #[command(hide = true)]
+    Guard,
+}
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let result = match cli.command {
+        Command::Serve(serve) => serve.run(),
+        Command::Guard => tools::guard::run().map_err(Into::into),
+    };
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("Error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -55,6 +55,20 @@ pub fn load(
     }
 }
 
+/// Reads the settings that hold for all directories: the global files alone. A wrong one is left out, and named when a
+/// directory is used. Blocks.
+pub fn global(places: &Places, environment: &Environment) -> Config {
+    let mut merged = Value::Object(serde_json::Map::new());
+    for path in candidates(Path::new(""), Path::new("/"), places, environment) {
+        if path.starts_with(&places.config)
+            && let Ok(Some(value)) = file::read(&path, environment)
+        {
+            merge(&mut merged, value);
+        }
+    }
+    file::typed(Path::new("(global settings)"), &merged, None).unwrap_or_default()
+}
+
 /// Returns the files that may hold settings of a directory, from weak to strong.
 pub fn candidates(directory: &Path, worktree: &Path, places: &Places, environment: &Environment) -> Vec<PathBuf> {
     let both = |dir: &Path| [dir.join("opencode.json"), dir.join("opencode.jsonc")];

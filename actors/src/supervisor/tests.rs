@@ -101,12 +101,13 @@ struct World {
 
 fn world(max: usize) -> World {
     let (sender, fates) = mpsc::unbounded_channel();
-    let parent = Parent(sender).start().recipient();
+    let parent = FateLine::default();
+    parent.bind(Parent(sender).start().recipient());
     let starts = Arc::new(AtomicUsize::new(0));
     let intensity = Intensity { max, base: Duration::from_millis(1), ..Intensity::default() };
     let counted = starts.clone();
     let make = move |lifeline| Counter { starts: counted, told: 0, lifeline, child: None };
-    let counter = start(&Arbiter::current(), Name::Bus, intensity, parent, 16, make);
+    let counter = start(&Arbiter::current(), Name::Bus, intensity, &parent, 16, make);
     World { counter, starts, fates }
 }
 

@@ -5,11 +5,11 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use protocol::JsonMap;
 use protocol::agent::{Agent, AgentMode};
 use protocol::config::{AgentConfig, Config};
 use protocol::message::ModelRef;
 use protocol::permission::{Action, Rule, Ruleset};
-use protocol::JsonMap;
 
 const ALLOW: Action = Action::Allow;
 const ASK: Action = Action::Ask;
@@ -36,8 +36,10 @@ impl Surroundings {
 pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Agent>> {
     let defaults = defaults(around);
     let settings = global_rules(config, around);
-    let mut agents: IndexMap<String, Agent> =
-        built_in(around).into_iter().map(|(agent, own)| (agent.name.clone(), with_rules(agent, &defaults, own, &settings))).collect();
+    let mut agents: IndexMap<String, Agent> = built_in(around)
+        .into_iter()
+        .map(|(agent, own)| (agent.name.clone(), with_rules(agent, &defaults, own, &settings)))
+        .collect();
     for (name, changes) in config.mode.iter().chain(&config.agent) {
         if changes.disable == Some(true) {
             agents.shift_remove(name);
@@ -52,7 +54,11 @@ pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Ag
     for agent in agents.values_mut() {
         // Reading the whole of one's own cut output is never asked about, unless it is denied by name.
         let spill = Surroundings::below(&around.tool_output);
-        if !agent.permission.iter().any(|r| r.permission == "external_directory" && r.pattern == spill && r.action == DENY) {
+        if !agent
+            .permission
+            .iter()
+            .any(|r| r.permission == "external_directory" && r.pattern == spill && r.action == DENY)
+        {
             agent.permission.push(Rule::new("external_directory", spill, ALLOW));
         }
     }
@@ -60,10 +66,7 @@ pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Ag
 }
 
 fn defaults(around: &Surroundings) -> Ruleset {
-    let mut rules = vec![
-        Rule::new("*", "*", ALLOW),
-        Rule::new("doom_loop", "*", ASK),
-    ];
+    let mut rules = vec![Rule::new("*", "*", ALLOW), Rule::new("doom_loop", "*", ASK)];
     rules.extend(external(around));
     rules.extend([
         Rule::new("question", "*", DENY),
@@ -301,7 +304,10 @@ mod tests {
         assert_eq!(says(&agents["build"], "bash", "ls"), ALLOW);
         assert_eq!(says(&agents["title"], "bash", "ls"), DENY, "a rule for all does not open what is closed");
         assert_eq!(says(&agents["build"], "external_directory", "/home/ada/notes/x"), ALLOW);
-        assert_eq!((agents["build"].steps, agents["build"].model.as_ref().map(|m| m.model_id.as_str())), (Some(7), Some("b")));
+        assert_eq!(
+            (agents["build"].steps, agents["build"].model.as_ref().map(|m| m.model_id.as_str())),
+            (Some(7), Some("b"))
+        );
         assert_eq!(agents["rev"].prompt.as_deref(), Some("You review."));
         assert!(!agents.contains_key("general"));
     }

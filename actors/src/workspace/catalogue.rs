@@ -8,9 +8,7 @@ use indexmap::IndexMap;
 use protocol::JsonMap;
 use protocol::config::{Config, ModelConfig, ProviderConfig};
 use protocol::message::ModelRef;
-use protocol::provider::{
-    CacheCost, Capabilities, Cost, Limit, Modalities, Model, ModelApi, Provider, ProviderSource,
-};
+use protocol::provider::{CacheCost, Capabilities, Cost, Limit, Modalities, Model, ModelApi, Provider, ProviderSource};
 use providers::{Endpoint, OpenError};
 use serde_json::{Value, json};
 use storage::places::Environment;

@@ -84,11 +84,14 @@ mod tests {
         let top = root.path().join("top");
         let sub = top.join("sub");
         std::fs::create_dir_all(&sub).expect("made");
-        for (path, text) in [("AGENTS.md", "top"), ("sub/AGENTS.md", "sub"), ("CLAUDE.md", "other"), ("extra.md", "extra")] {
+        for (path, text) in
+            [("AGENTS.md", "top"), ("sub/AGENTS.md", "sub"), ("CLAUDE.md", "other"), ("extra.md", "extra")]
+        {
             std::fs::write(top.join(path), text).expect("written");
         }
         let config: Config =
-            serde_json::from_value(serde_json::json!({ "instructions": ["../extra.md", "AGENTS.md", "gone.md"] })).expect("a config");
+            serde_json::from_value(serde_json::json!({ "instructions": ["../extra.md", "AGENTS.md", "gone.md"] }))
+                .expect("a config");
         let read = read(&sub, &top, Path::new("/nowhere"), Path::new("/nowhere"), &config);
         let texts: Vec<_> = read.iter().map(|i| i.text.as_str()).collect();
         assert_eq!(texts, ["sub", "top", "extra"]);

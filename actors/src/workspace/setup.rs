@@ -10,14 +10,15 @@ use protocol::command::Command;
 use protocol::config::Config;
 use protocol::message::ModelRef;
 use protocol::session::SessionModel;
+use storage::Origin;
 use storage::config::{ConfigError, Settings};
 use storage::places::{Environment, Places};
 use storage::project::Identity;
 use storage::stamps::Stamps;
-use storage::Origin;
-use tools::skill::Skill;
+use tools::skill::{Skill, SkillPlaces};
 use tools::{AnyTool, Place};
 
+use super::Http;
 use super::agents::{Surroundings, agents};
 use super::catalogue::{Catalogue, Chosen, ModelError};
 use super::commands::commands;
@@ -46,7 +47,7 @@ pub struct Setup {
     /// All commands.
     pub commands: Vec<Command>,
     /// All skills.
-    pub skills: Vec<Skill>,
+    pub skills: Arc<Vec<Skill>>,
     /// Files of instructions.
     pub instructions: Vec<Instruction>,
     /// All tools; which are offered is decided at each step.
@@ -106,16 +107,26 @@ impl Setup {
         identity: &Identity,
         places: &Places,
         environment: &Environment,
-        http: &sse::Client,
+        http: &Http,
     ) -> Result<Self, Box<storage::config::Broken>> {
         let settings = storage::config::load(directory, &identity.worktree, places, environment)?;
         let config = Arc::new(settings.config.clone());
         let top = if identity.is_repository { identity.worktree.as_path() } else { directory };
-        let extra = config.skills.as_ref().map(|s| s.paths.clone()).unwrap_or_default();
-        let skills = tools::skill::discover(directory, top, &places.config, &places.home, &extra);
+        let found = SkillPlaces {
+            directory: directory.to_owned(),
+            worktree: top.to_owned(),
+            config_home: Some(places.config.clone()),
+            home: Some(places.home.clone()),
+            extra: config.skills.as_ref().map(|s| s.paths.iter().map(PathBuf::from).collect()).unwrap_or_default(),
+        };
+        let found = found.discover();
+        for warning in &found.warnings {
+            tracing::warn!(%warning, directory = %directory.display(), "a skill is left out");
+        }
+        let skills = Arc::new(found.skills);
         let around = Surroundings {
             tool_output: places.tool_output(),
-            skills: skills.iter().filter_map(|skill| Some(skill.location.parent()?.to_owned())).collect(),
+            skills: skills.iter().filter_map(|skill| Some(Path::new(&skill.location).parent()?.to_owned())).collect(),
             home: places.home.clone(),
         };
         let agents = agents(&config, &around);
@@ -139,7 +150,7 @@ impl Setup {
             place: Arc::new(place),
             tools: toolbox(&agents, &skills),
             agents,
-            catalogue: Catalogue::new(&config, environment, http),
+            catalogue: Catalogue::new(&config, environment, &http.client()),
             commands: commands(&config),
             skills,
             instructions,

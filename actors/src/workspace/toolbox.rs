@@ -8,7 +8,7 @@ use tools::AnyTool;
 use tools::skill::Skill;
 
 /// Returns all tools, by name.
-pub fn toolbox(agents: &IndexMap<String, Arc<Agent>>, skills: &[Skill]) -> Vec<Arc<dyn AnyTool>> {
+pub fn toolbox(agents: &IndexMap<String, Arc<Agent>>, skills: &Arc<Vec<Skill>>) -> Vec<Arc<dyn AnyTool>> {
     let mut tools: Vec<Arc<dyn AnyTool>> = vec![
         Arc::new(tools::bash::Bash),
         Arc::new(tools::edit::Edit),
@@ -16,7 +16,7 @@ pub fn toolbox(agents: &IndexMap<String, Arc<Agent>>, skills: &[Skill]) -> Vec<A
         Arc::new(tools::grep::Grep),
         Arc::new(tools::question::AskPerson),
         Arc::new(tools::read::Read),
-        Arc::new(tools::skill::UseSkill::new(skills.to_vec())),
+        Arc::new(tools::skill::LoadSkill::new(skills.clone())),
         Arc::new(tools::task::Task::new(agents.values().map(AsRef::as_ref))),
         Arc::new(tools::todowrite::TodoWrite),
         Arc::new(tools::webfetch::WebFetch),

@@ -72,11 +72,36 @@ pub trait Desk: Send + Sync {
     /// Says that a file was written (absolute path).
     fn file_edited(&self, path: &std::path::Path);
 
+    /// Gives work to a subagent and waits for its answer.
+    fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>>;
+
     /// Records that a process group was started for the call, so that a later run of the service can end it.
     fn process_started(&self, group: ProcessGroup);
 
     /// Records that nothing of a process group is left.
     fn process_ended(&self, group: ProcessGroup);
+}
+
+/// Work for a subagent.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delegation {
+    /// A few words for a person.
+    pub description: String,
+    /// What it is told.
+    pub prompt: String,
+    /// Which agent does it.
+    pub agent: String,
+    /// An earlier subagent's session to go on with.
+    pub resume: Option<SessionId>,
+}
+
+/// What a subagent answered.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delegated {
+    /// Its session.
+    pub session_id: SessionId,
+    /// Its last words, or why it failed.
+    pub answer: Result<String, String>,
 }
 
 /// Proof that [`Desk::begin`] was awaited. What changes the world (writing a file, starting a process) demands it.

@@ -48,8 +48,7 @@ pub struct EditInput {
     /// The text to put in its place; it must differ from oldString
     new_string: String,
     /// Replace every occurrence of oldString instead of the only one (default: false)
-    #[serde(default)]
-    #[schemars(with = "bool", extend("default" = false))]
+    #[schemars(extend("default" = false))]
     replace_all: Option<bool>,
 }
 
@@ -100,11 +99,8 @@ impl Tool for Edit {
                 let paths = [&*located.real];
                 files.locks().locked(&paths, || {
                     let now = load(&located.real, &located.shown, MAX_FILE, cancel)?.map(|loaded| loaded.hash);
-                    let prepared = if now == prepared.before {
-                        prepared
-                    } else {
-                        prepare(&files, &located, &change, cancel)?
-                    };
+                    let prepared =
+                        if now == prepared.before { prepared } else { prepare(&files, &located, &change, cancel)? };
                     write_atomic(&located.real, &located.shown, &prepared.after, &effects, cancel)?;
                     files.remember(&located.real, ContentHash::of(&prepared.after));
                     Ok(prepared.diff)

@@ -24,6 +24,8 @@ use crate::error::ToolError;
 const MAX_KNOWN: usize = 10_000;
 /// Most blocking calls of tools at once, so that they can't take all threads of the pool.
 const MAX_BLOCKING: usize = 32;
+/// Most searches of trees at once; each has threads of its own.
+const MAX_SEARCHES: usize = 4;
 
 /// The SHA-256 of a file's whole content.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -75,6 +77,7 @@ struct Shared {
     /// By real path. An entry lives as long as someone holds or awaits its lock.
     locks: DashMap<PathBuf, Arc<Mutex<()>>>,
     blocking: Arc<Semaphore>,
+    searches: Arc<Semaphore>,
 }
 
 impl Default for FileLocks {
@@ -86,7 +89,11 @@ impl Default for FileLocks {
 impl FileLocks {
     /// Returns a table without locks.
     pub fn new() -> Self {
-        Self(Arc::new(Shared { locks: DashMap::new(), blocking: Arc::new(Semaphore::new(MAX_BLOCKING)) }))
+        Self(Arc::new(Shared {
+            locks: DashMap::new(),
+            blocking: Arc::new(Semaphore::new(MAX_BLOCKING)),
+            searches: Arc::new(Semaphore::new(MAX_SEARCHES)),
+        }))
     }
 
     /// Runs `work` while it alone may write the files at `paths` (real paths). Blocks; call it in `spawn_blocking`.
@@ -96,7 +103,8 @@ impl FileLocks {
         paths.sort_unstable();
         paths.dedup();
         let _tidy = Tidy { table: self, paths: &paths };
-        let locks: Vec<_> = paths.iter().map(|path| self.0.locks.entry(path.to_path_buf()).or_default().clone()).collect();
+        let locks: Vec<_> =
+            paths.iter().map(|path| self.0.locks.entry(path.to_path_buf()).or_default().clone()).collect();
         let _guards: Vec<_> = locks.iter().map(|lock_of_one| lock(lock_of_one)).collect();
         work()
     }
@@ -210,12 +218,15 @@ pub(crate) async fn looking<T: Send + 'static>(
     cx: &ToolContext,
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let cancel = cx.cancel.clone();
-    tokio::select! {
-        biased;
-        () = cx.cancel.cancelled() => Err(ToolError::Aborted),
-        done = blocking(&cx.files.locks, move || work(&cancel)) => done,
-    }
+    until_cancelled(cx, &cx.files.locks.0.blocking, work).await
+}
+
+/// Runs the search of a tree. Like [`looking`], but few of them at once.
+pub(crate) async fn searching<T: Send + 'static>(
+    cx: &ToolContext,
+    work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    until_cancelled(cx, &cx.files.locks.0.searches, work).await
 }
 
 /// Runs blocking work that writes, to its end: what it reports is what happened. It looks at the token itself just
@@ -225,14 +236,29 @@ pub(crate) async fn writing<T: Send + 'static>(
     work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
     let cancel = cx.cancel.clone();
-    blocking(&cx.files.locks, move || work(&cancel)).await
+    blocking(&cx.files.locks.0.blocking, move || work(&cancel)).await
+}
+
+async fn until_cancelled<T: Send + 'static>(
+    cx: &ToolContext,
+    places: &Arc<Semaphore>,
+    work: impl FnOnce(&CancellationToken) -> Result<T, ToolError> + Send + 'static,
+) -> Result<T, ToolError> {
+    // The work's own token, so that it also ends when the call is dropped without being cancelled.
+    let cancel = cx.cancel.child_token();
+    let _dropped = cancel.clone().drop_guard();
+    tokio::select! {
+        biased;
+        () = cx.cancel.cancelled() => Err(ToolError::Aborted),
+        done = blocking(places, move || work(&cancel)) => done,
+    }
 }
 
 async fn blocking<T: Send + 'static>(
-    locks: &FileLocks,
+    places: &Arc<Semaphore>,
     work: impl FnOnce() -> Result<T, ToolError> + Send + 'static,
 ) -> Result<T, ToolError> {
-    let permit = locks.0.blocking.clone().acquire_owned().await;
+    let permit = places.clone().acquire_owned().await;
     let done = tokio::task::spawn_blocking(move || {
         let _permit = permit;
         work()

@@ -110,6 +110,5 @@ fn pause() {
     std::thread::sleep(PAUSE);
 }
 
-
 #[cfg(test)]
 pub(crate) mod tests;

@@ -6,15 +6,26 @@
 //!
 //! Start at [`tool`] for the trait, [`context`] for what a tool is given, then one file a tool.
 
+pub mod bash;
 pub mod context;
 pub mod diff;
 pub mod edit;
 pub mod error;
 pub mod files;
+pub mod glob;
+pub mod grep;
 pub mod guard;
 pub mod path;
 pub mod process;
+pub mod question;
+pub mod read;
+pub mod search;
+pub mod shell;
+pub mod skill;
+pub mod task;
+pub mod todowrite;
 pub mod tool;
+pub mod webfetch;
 pub mod write;
 
 mod text;
@@ -22,6 +33,6 @@ mod text;
 #[cfg(test)]
 mod testing;
 
-pub use context::{Ask, Desk, Effects, Place, Progress, Refusal, ToolContext};
+pub use context::{Ask, Delegated, Delegation, Desk, Effects, Place, Progress, Refusal, ToolContext};
 pub use error::ToolError;
 pub use tool::{AnyTool, Tool, ToolOutput, Traits};

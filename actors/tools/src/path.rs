@@ -385,7 +385,10 @@ mod tests {
         let parent = base.display().to_string();
         assert_eq!(ask.patterns, vec![format!("{parent}/*")]);
         assert_eq!(ask.always, ask.patterns);
-        assert_eq!(Value::Object(ask.metadata), json!({"filepath": format!("{parent}/outside.txt"), "parentDir": parent}));
+        assert_eq!(
+            Value::Object(ask.metadata),
+            json!({"filepath": format!("{parent}/outside.txt"), "parentDir": parent})
+        );
         let directory = locate(&base.join("project"), "..");
         assert_eq!(directory.external().unwrap().patterns, vec![format!("{parent}/*")]);
         assert_eq!(locate(&base.join("project"), "../outside.txt").title, "../outside.txt");

@@ -8,7 +8,7 @@ use protocol::question::{Answers, Question};
 use protocol::{CallId, MessageId, SessionId, Todo};
 use tokio_util::sync::CancellationToken;
 
-use crate::context::{Ask, Desk, Effects, Place, Progress, Refusal, ToolContext};
+use crate::context::{Ask, Delegated, Delegation, Desk, Effects, Place, Progress, Refusal, ToolContext};
 use crate::error::ToolError;
 use crate::files::Files;
 use crate::process::{ProcessGroup, Processes};
@@ -22,6 +22,7 @@ pub(crate) enum Noted {
     Progressed(Progress),
     Todos(Vec<Todo>),
     Edited(PathBuf),
+    Gave(Delegation),
     Started(ProcessGroup),
     Ended(ProcessGroup),
 }
@@ -105,6 +106,15 @@ impl Desk for FakeDesk {
         self.note(Noted::Edited(path.to_owned()));
     }
 
+    fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
+        let delegated = Delegated {
+            session_id: SessionId::parse("ses_child").unwrap(),
+            answer: Ok(format!("answer to {}", delegation.prompt)),
+        };
+        self.note(Noted::Gave(delegation));
+        Box::pin(async { Ok(delegated) })
+    }
+
     fn process_started(&self, group: ProcessGroup) {
         self.note(Noted::Started(group));
     }
@@ -142,4 +152,28 @@ pub(crate) fn context(directory: &Path) -> (ToolContext, Arc<FakeDesk>) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Checks that a tool's schema says all that `wanted` says, and has no other properties.
+#[track_caller]
+pub(crate) fn assert_schema(got: &serde_json::Value, wanted: &serde_json::Value) {
+    use serde_json::Value;
+    match (got, wanted) {
+        (Value::Object(got), Value::Object(wanted)) => {
+            for (key, value) in wanted {
+                let Some(other) = got.get(key) else { panic!("{key} is missing in {got:?}") };
+                if key == "properties" {
+                    let names = |value: &Value| {
+                        let mut names: Vec<String> =
+                            value.as_object().into_iter().flatten().map(|(k, _)| k.clone()).collect();
+                        names.sort();
+                        names
+                    };
+                    assert_eq!(names(other), names(value));
+                }
+                assert_schema(other, value);
+            }
+        }
+        _ => assert_eq!(got, wanted),
+    }
 }

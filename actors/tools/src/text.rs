@@ -224,8 +224,7 @@ impl Text {
             (codec.encode(&text).ok()? == raw).then(|| (codec, text.into_owned()))
         };
         let tries = if matches!(codec, Codec::Legacy(_)) { &attempts[..] } else { &attempts[..1] };
-        let (codec, body) =
-            tries.iter().find_map(|codec| reversible(*codec)).ok_or(TextError::OneWay(codec.name()))?;
+        let (codec, body) = tries.iter().find_map(|codec| reversible(*codec)).ok_or(TextError::OneWay(codec.name()))?;
         Ok(Self { body, codec, mark: mark.to_vec() })
     }
 
@@ -353,7 +352,9 @@ mod tests {
 
     #[test]
     fn marks_are_hidden_and_kept() {
-        for (mark, codec) in [(UTF8_MARK, Codec::Utf8), (UTF16_LE_MARK, Codec::Utf16Le), (UTF16_BE_MARK, Codec::Utf16Be)] {
+        for (mark, codec) in
+            [(UTF8_MARK, Codec::Utf8), (UTF16_LE_MARK, Codec::Utf16Le), (UTF16_BE_MARK, Codec::Utf16Be)]
+        {
             let mut raw = mark.to_vec();
             raw.extend_from_slice(&codec.encode("a\nb").unwrap());
             let text = Text::decode(&raw).unwrap();

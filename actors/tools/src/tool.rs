@@ -107,15 +107,7 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn spec(&self) -> ToolSpec {
-        let schema = schemars::generate::SchemaSettings::draft2020_12()
-            .with(|s| s.inline_subschemas = true)
-            .into_generator()
-            .into_root_schema_for::<T::Input>();
-        let mut parameters = schema.to_value();
-        if let Some(object) = parameters.as_object_mut() {
-            object.remove("title");
-            object.remove("description");
-        }
+        let parameters = schema::<T::Input>();
         ToolSpec { name: T::ID.into(), description: T::DESCRIPTION.trim().into(), parameters }
     }
 
@@ -130,12 +122,68 @@ impl<T: Tool> AnyTool for T {
 
     fn run<'a>(&'a self, input: JsonMap, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
         Box::pin(async move {
-            let input = serde_path_to_error::deserialize(Value::Object(input)).map_err(|e| ToolError::Arguments {
-                tool: T::ID.into(),
-                path: e.path().to_string(),
-                problem: e.into_inner().to_string(),
-            })?;
+            let input = arguments(T::ID, Value::Object(input))?;
             Tool::run(self, input, cx).await
         })
     }
+}
+
+/// Returns the JSON schema of a tool's arguments, as models are given it.
+pub fn schema<T: JsonSchema>() -> Value {
+    let schema = schemars::generate::SchemaSettings::draft2020_12()
+        .with(|s| s.inline_subschemas = true)
+        .into_generator()
+        .into_root_schema_for::<T>();
+    let mut schema = schema.to_value();
+    plain(&mut schema);
+    if let Some(object) = schema.as_object_mut() {
+        object.remove("title");
+        object.remove("description");
+    }
+    schema
+}
+
+/// An argument may be left out; that it may also be `null` only confuses models. Number formats are Rust's, not
+/// theirs.
+fn plain(schema: &mut Value) {
+    match schema {
+        Value::Object(object) => {
+            // A property may be called so too: that is an object.
+            if object.get("format").is_some_and(Value::is_string) {
+                object.remove("format");
+            }
+            if object.get("default") == Some(&Value::Null) {
+                object.remove("default");
+            }
+            if let Some(Value::Array(types)) = object.get_mut("type") {
+                types.retain(|name| name != "null");
+                if let [only] = types.as_slice() {
+                    let only = only.clone();
+                    object.insert("type".into(), only);
+                }
+            }
+            if let Some(Value::Array(any)) = object.get_mut("anyOf") {
+                any.retain(|one| one.get("type") != Some(&Value::from("null")));
+                if let [Value::Object(only)] = any.as_slice() {
+                    let only = only.clone();
+                    object.remove("anyOf");
+                    for (key, value) in only {
+                        object.entry(key).or_insert(value);
+                    }
+                }
+            }
+            object.values_mut().for_each(plain);
+        }
+        Value::Array(items) => items.iter_mut().for_each(plain),
+        _ => {}
+    }
+}
+
+/// Reads a tool's arguments; wrong ones are an error the model can act on.
+pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, ToolError> {
+    serde_path_to_error::deserialize(input).map_err(|e| ToolError::Arguments {
+        tool: tool.into(),
+        path: e.path().to_string(),
+        problem: e.into_inner().to_string(),
+    })
 }

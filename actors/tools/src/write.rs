@@ -83,8 +83,7 @@ impl Tool for Write {
             writing(cx, work).await?
         };
         cx.desk.file_edited(&located.shown);
-        let metadata =
-            json!({"diagnostics": {}, "filepath": located.name(), "exists": written == Written::Replaced});
+        let metadata = json!({"diagnostics": {}, "filepath": located.name(), "exists": written == Written::Replaced});
         Ok(ToolOutput::new(&located.title, "Wrote file successfully.", metadata))
     }
 }

@@ -1,1 +1,97 @@
-//! .
+//! HTTP and SSE over the actors, in OpenCode's protocol (v1).
+//!
+//! A route reads a request, sends a message to an actor or reads storage, and writes the answer. What changes state
+//! is a message. Nothing lives in a handler: it is dropped when its client hangs up.
+//!
+//! Start at [`routes`], one file a resource; [`events`] is the event stream; [`guard`] decides who may come in.
+
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use actix_web::dev::ServerHandle;
+use actix_web::{App, HttpServer, web};
+use actors::runtime::Runtime;
+
+mod body;
+pub mod error;
+pub mod events;
+pub mod guard;
+mod place;
+mod routes;
+
+pub use guard::Access;
+
+/// What all routes share.
+pub struct Server {
+    /// The actors.
+    pub runtime: Runtime,
+    /// The directory of requests that name none.
+    pub start_directory: PathBuf,
+    /// Who may come in.
+    pub access: Access,
+}
+
+/// Where a server listens.
+#[derive(Clone, Debug, Default)]
+pub struct Listen {
+    /// TCP addresses.
+    pub addresses: Vec<SocketAddr>,
+    /// Unix sockets; made with mode 0600, an old one is replaced.
+    pub sockets: Vec<PathBuf>,
+}
+
+/// A server that listens.
+pub struct Running {
+    /// Stops it.
+    pub handle: ServerHandle,
+    /// The TCP addresses it listens on: the port is the system's choice where 0 was asked for.
+    pub addresses: Vec<SocketAddr>,
+    /// Ends when it has stopped.
+    pub ended: tokio::task::JoinHandle<std::io::Result<()>>,
+}
+
+/// Threads that read and write HTTP.
+const WORKERS: usize = 2;
+/// Seconds that open requests have to end when it stops.
+const SHUTDOWN_SECONDS: u64 = 2;
+
+/// Starts listening. Call it within an actix system.
+pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
+    let server = web::Data::new(server);
+    let mut http = HttpServer::new(move || {
+        App::new()
+            .app_data(server.clone())
+            .wrap(actix_web::middleware::from_fn(guard::guard))
+            .configure(routes::configure)
+            .default_service(web::to(routes::not_found))
+    })
+    .workers(WORKERS)
+    .shutdown_timeout(SHUTDOWN_SECONDS)
+    .disable_signals()
+    // Without this the going of an idle event stream's client is not noticed before the next write.
+    .h1_allow_half_closed(false);
+    for address in &listen.addresses {
+        http = http.bind(address)?;
+    }
+    let addresses = http.addrs();
+    #[cfg(unix)]
+    for socket in &listen.sockets {
+        http = http.listen_uds(unix_socket(socket)?)?;
+    }
+    let running = http.run();
+    Ok(Running { handle: running.handle(), addresses, ended: tokio::task::spawn_local(running) })
+}
+
+#[cfg(unix)]
+fn unix_socket(path: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
+    use std::os::unix::fs::PermissionsExt;
+    if let Some(parent) = path.parent() {
+        storage::data_dir::make_private(parent).map_err(std::io::Error::other)?;
+    }
+    if path.exists() {
+        std::fs::remove_file(path)?;
+    }
+    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
+    Ok(listener)
+}

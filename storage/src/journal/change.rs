@@ -214,7 +214,7 @@ pub struct ProcessRow {
     pub boot_id: String,
     /// The session that owns it.
     pub session_id: SessionId,
-    /// When, in ms since the Unix epoch.
+    /// When its leader started, as the kernel counts it.
     pub started: u64,
 }
 

@@ -1,7 +1,7 @@
 //! What waits for a person, and what a person allowed for good.
 
 use protocol::permission::ToolRef;
-use protocol::{CallId, MessageId};
+use protocol::{CallId, MessageId, SessionId};
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
@@ -21,6 +21,15 @@ impl Store {
         .fetch_all(&self.pool)
         .await?;
         rows.iter().map(|row| Ok((ask(row)?, Origin { directory: row.get(6), project: row.get(7) }))).collect()
+    }
+
+    /// Returns whether a session waits for a person.
+    pub async fn has_open_ask(&self, session: &SessionId) -> Result<bool, StorageError> {
+        let found: Option<i64> = sqlx::query_scalar("select 1 from ask where session_id = ? and reply is null limit 1")
+            .bind(session.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        Ok(found.is_some())
     }
 
     /// Returns what a person allowed for good, oldest first.

@@ -32,6 +32,19 @@ impl Store {
         Ok(rows.iter().filter_map(turn).collect())
     }
 
+    /// Returns whether a call of a session waits for the subagent that works in another.
+    pub async fn has_open_task(&self, parent: &SessionId, child: &SessionId) -> Result<bool, StorageError> {
+        let found: Option<i64> = sqlx::query_scalar(
+            "select 1 from part where session_id = ? and data->>'tool' = 'task' \
+             and data->'state'->>'status' = 'running' and data->'state'->'metadata'->>'sessionId' = ? limit 1",
+        )
+        .bind(parent.as_str())
+        .bind(child.as_str())
+        .fetch_optional(&self.pool)
+        .await?;
+        Ok(found.is_some())
+    }
+
     /// Returns the process groups that were started and not seen to end.
     pub async fn processes(&self) -> Result<Vec<ProcessRow>, StorageError> {
         let rows = sqlx::query("select pgid, boot_id, session_id, started from process").fetch_all(&self.pool).await?;

@@ -119,21 +119,21 @@ impl Calls {
         }
     }
 
-    /// Gives all the calls that are left. Else false, and nothing is given, where the arguments of one break off and
-    /// the vendor gave no reason for that. `end` is how the answer ended.
-    pub(super) fn close(&mut self, end: End, out: &mut Vec<ModelEvent>) -> bool {
-        let cut = |call: &Call| match end {
+    /// Returns whether the arguments of a call break off without a reason of the model's: how the answer ended tells.
+    pub(super) fn break_off(&self, end: End) -> bool {
+        let cut = |call: &Call| matches!(read(&call.arguments), Arguments::Cut(_));
+        self.calls.iter().filter(|call| !call.closed).any(|call| match end {
             End::Finished => false,
-            End::Marked => matches!(read(&call.arguments), Arguments::Cut(_)),
-            End::Lost => call.arguments.trim().is_empty() || matches!(read(&call.arguments), Arguments::Cut(_)),
-        };
-        if self.calls.iter().any(|call| !call.closed && cut(call)) {
-            return false;
-        }
+            End::Marked => cut(call),
+            End::Lost => call.arguments.trim().is_empty() || cut(call),
+        })
+    }
+
+    /// Gives all the calls that are left.
+    pub(super) fn close(&mut self, out: &mut Vec<ModelEvent>) {
         for call in self.calls.iter_mut().filter(|call| !call.closed) {
             call.close(read(&call.arguments), out);
         }
-        true
     }
 
     /// Returns the call that `piece` goes on with; none if it begins one.

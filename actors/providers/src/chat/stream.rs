@@ -190,28 +190,31 @@ impl Decoder {
         }
     }
 
-    /// `marked`: by `[DONE]`. `how` the answer ended, if it isn't whole.
+    /// Gives what is left, or an error if the answer isn't whole. `how` says how it ended without a mark.
     fn close(&mut self, marked: bool, how: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let broken =
-            |how: &str| ProviderError::new(ErrorClass::Retryable, format!("the model's answer isn't whole: {how}"));
-        if !self.begun {
-            return Err(broken(if marked { "it is empty" } else { how }));
-        }
-        self.end_block(out);
         let end = match self.finish {
             Some(_) => End::Finished,
             None if marked => End::Marked,
             None => End::Lost,
         };
-        if !self.calls.close(end, out) {
-            return Err(broken("it ended in the middle of a call"));
-        }
         let called = !self.calls.is_empty();
-        if self.failed && !called {
-            return Err(broken("the vendor ended it with an error"));
+        let lack = if !self.begun {
+            Some(if marked { "it is empty" } else { how })
+        } else if self.calls.break_off(end) {
+            Some("it ended in the middle of a call")
+        } else if self.failed && !called {
+            Some("the vendor ended it with an error")
+        } else if end == End::Lost && !called {
+            Some(how)
+        } else {
+            None
+        };
+        if let Some(lack) = lack {
+            return Err(ProviderError::new(ErrorClass::Retryable, format!("the model's answer isn't whole: {lack}")));
         }
+        self.end_block(out);
+        self.calls.close(out);
         let reason = match self.finish {
-            None if !marked && !called => return Err(broken(how)),
             None | Some(FinishReason::Stop | FinishReason::Unknown) if called => FinishReason::ToolCalls,
             reason => reason.unwrap_or(FinishReason::Unknown),
         };

@@ -58,7 +58,8 @@ pub(crate) fn context_aware(lines: &Lines<'_>, block: &Block<'_>) -> Vec<Place> 
     let is_alike = |start: &usize| {
         let Some([_, here @ .., end]) = lines.lines.get(*start..start + count) else { return false };
         let full = middle.iter().zip(here).filter(|(old, _)| !old.trim().is_empty());
-        let (equal, all) = full.fold((0, 0), |(n, all), (old, now)| (n + usize::from(old.trim() == now.trim()), all + 1));
+        let (equal, all) =
+            full.fold((0, 0), |(n, all), (old, now)| (n + usize::from(old.trim() == now.trim()), all + 1));
         end.trim() == last.trim() && all > 0 && equal * 2 >= all
     };
     let pairs = || Fit::Lines((0..count).map(Some).collect());

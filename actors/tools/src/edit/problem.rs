@@ -196,7 +196,8 @@ fn typography(text: &str, old: &str) -> Option<String> {
     let here = text.chars().skip(before.chars().count());
     let mut differences: Vec<String> = Vec::new();
     for (here, old) in here.zip(old.chars()).filter(|(here, old)| here != old) {
-        let difference = format!("U+{:04X} ({here}) where oldString has U+{:04X} ({old})", u32::from(here), u32::from(old));
+        let difference =
+            format!("U+{:04X} ({here}) where oldString has U+{:04X} ({old})", u32::from(here), u32::from(old));
         if !differences.contains(&difference) {
             differences.push(difference);
         }

@@ -55,9 +55,7 @@ fn lines(here: &str, pairs: &[Option<usize>], old: &str, new: &str) -> Result<St
     }
     let new_ends = block.has_end && new.ends_with('\n');
     let new: Vec<&str> = new.strip_suffix('\n').filter(|_| new_ends).unwrap_or(new).split('\n').collect();
-    let pair = |at: usize| -> Option<(&str, &str)> {
-        Some((*block.lines.get(at)?, *here.get((*pairs.get(at)?)?)?))
-    };
+    let pair = |at: usize| -> Option<(&str, &str)> { Some((*block.lines.get(at)?, *here.get((*pairs.get(at)?)?)?)) };
     let indentation = Indentation::of((0..block.lines.len()).filter_map(pair), &new);
     let mut fitted = Vec::with_capacity(new.len());
     for op in capture_diff_slices(Algorithm::Myers, &block.lines, &new) {
@@ -73,7 +71,9 @@ fn lines(here: &str, pairs: &[Option<usize>], old: &str, new: &str) -> Result<St
                 Some((old, here)) if old == line && old.trim() == here.trim() => here.to_owned(),
                 // Only spaces within the line differ.
                 Some((old, here)) if old == line && same_words(old, here) => here.to_owned(),
-                Some((old, here)) if indent(old) == indent(line) && !line.trim().is_empty() && !here.trim().is_empty() => {
+                Some((old, here))
+                    if indent(old) == indent(line) && !line.trim().is_empty() && !here.trim().is_empty() =>
+                {
                     format!("{}{}", indent(here), line.get(indent(line).len()..).unwrap_or_default())
                 }
                 _ => indentation.fit(line)?,
@@ -247,7 +247,10 @@ mod tests {
     #[test]
     fn lines_left_alone_keep_their_bytes() {
         let text = "\tkeep  \n\told\t\n\ttail\n";
-        assert_eq!(edit(text, "  keep\n  old\n  tail\n", "  keep\n  new\n  tail\n").unwrap(), "\tkeep  \n\tnew\n\ttail\n");
+        assert_eq!(
+            edit(text, "  keep\n  old\n  tail\n", "  keep\n  new\n  tail\n").unwrap(),
+            "\tkeep  \n\tnew\n\ttail\n"
+        );
         let aligned = "a    = 1;\nbb   = 2;\n";
         assert_eq!(edit(aligned, "a = 1;\nbb = 2;", "a = 1;\nbb = 3;").unwrap(), "a    = 1;\nbb = 3;\n");
     }

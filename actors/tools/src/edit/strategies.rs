@@ -223,9 +223,8 @@ impl<'a> Lines<'a> {
         let have: Vec<usize> =
             self.lines.iter().map(|line| numbers.get(&key(line)).copied().unwrap_or(usize::MAX)).collect();
         let fit = Fit::Lines((0..wanted.len()).map(Some).collect());
-        let place = |first: usize| {
-            Some(Place { range: self.range(first, wanted.len(), block.has_end)?, fit: fit.clone() })
-        };
+        let place =
+            |first: usize| Some(Place { range: self.range(first, wanted.len(), block.has_end)?, fit: fit.clone() });
         runs(&have, &wanted).into_iter().filter_map(place).collect()
     }
 
@@ -389,7 +388,12 @@ mod tests {
     fn each_strategy_finds_what_it_is_for() {
         let cases: &[(&str, &str, Strategy, &str)] = &[
             ("a b c", "b", Strategy::Simple, "b"),
-            ("\tif x {\n\t\ty()\n\t}\n", "    if x {\n        y()\n    }", Strategy::LineTrimmed, "\tif x {\n\t\ty()\n\t}"),
+            (
+                "\tif x {\n\t\ty()\n\t}\n",
+                "    if x {\n        y()\n    }",
+                Strategy::LineTrimmed,
+                "\tif x {\n\t\ty()\n\t}",
+            ),
             ("let  a =  1;\nrest\n", "let a = 1;\nrest", Strategy::WhitespaceNormalised, "let  a =  1;\nrest"),
             ("f(g(a,\tb), c)\n", "g(a,  b)", Strategy::WhitespaceNormalised, "g(a,\tb)"),
             ("say(\"hi\");\n", "say(\\\"hi\\\");", Strategy::EscapeNormalised, "say(\"hi\");"),
@@ -410,7 +414,9 @@ mod tests {
     fn several_places_are_all_reported() {
         assert_eq!(one("aaa", "aa"), (Some(Strategy::Simple), vec!["aa".into(), "aa".into()]));
         let text = "\tf();\nx\n\t\tf();\n";
-        assert!(matches!(find(text, "  f();", Wanted::One, EditAnchors::Off), Search::Several(Strategy::LineTrimmed, p) if p.len() == 2));
+        assert!(
+            matches!(find(text, "  f();", Wanted::One, EditAnchors::Off), Search::Several(Strategy::LineTrimmed, p) if p.len() == 2)
+        );
     }
 
     #[test]

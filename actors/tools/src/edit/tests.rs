@@ -48,10 +48,7 @@ async fn an_edit_asks_with_its_diff_and_reports_it() {
     assert_eq!((&*ask.permission, &ask.patterns, &ask.always), ("edit", &vec!["e.txt".into()], &vec!["*".into()]));
     assert_eq!(Value::Object(ask.metadata.clone()), json!({"filepath": path, "diff": patch}));
     let progress = Progress { title: None, metadata: ToolOutput::new("", "", metadata).metadata };
-    assert_eq!(
-        noted[1..],
-        [Noted::Began, Noted::Edited(root.join("e.txt")), Noted::Progressed(progress)]
-    );
+    assert_eq!(noted[1..], [Noted::Began, Noted::Edited(root.join("e.txt")), Noted::Progressed(progress)]);
 }
 
 #[tokio::test]
@@ -185,7 +182,8 @@ async fn a_guess_needs_the_setting() {
     let (_keep, root, cx, _) = setup();
     let text = "func a() {\n\tx := 1\n\ty := 2\n\treturn\n}\n";
     std::fs::write(root.join("f.go"), text).unwrap();
-    let input = json!({"filePath": "f.go", "oldString": text.replace("y := 2", "y := 99"), "newString": "func a() {\n}\n"});
+    let input =
+        json!({"filePath": "f.go", "oldString": text.replace("y := 2", "y := 99"), "newString": "func a() {\n}\n"});
     let error = edit(&cx, input.clone()).await.unwrap_err().to_string();
     assert!(error.contains("y := 2`"), "{error}");
     let mut config = protocol::config::Config::default();

@@ -3,11 +3,11 @@
 //! A real path holds no links when it is judged. Should one be put into it afterwards, the opening fails instead of
 //! leading elsewhere: check and open are about the same file.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::{File, Metadata};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
-use std::path::{Component, Path};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd};
+use std::path::{Component, Path, PathBuf};
 
 use nix::errno::Errno;
 use nix::fcntl::{AtFlags, OFlag, open, openat};
@@ -50,6 +50,28 @@ pub(crate) fn open_parent(real: &Path, parents: Parents) -> io::Result<(OwnedFd,
         };
     }
     Ok((directory, name))
+}
+
+/// Returns a directory's entries; each with its name and whether it is a directory, links followed. Errors when there
+/// is a link on the way to the directory itself.
+pub(crate) fn entries(real: &Path, most: usize) -> io::Result<Vec<(OsString, bool)>> {
+    let flags = OFlag::O_RDONLY | OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
+    let directory = match open_parent(real, Parents::Demand) {
+        Ok((parent, name)) => openat(&parent, name, flags, Mode::empty())?,
+        Err(_) if real.file_name().is_none() => open(real, flags, Mode::empty())?,
+        Err(error) => return Err(error),
+    };
+    // The handle's own name, where the system has such names.
+    let handle = PathBuf::from(format!("/proc/self/fd/{}", directory.as_raw_fd()));
+    let path = if handle.exists() { &*handle } else { real };
+    let mut entries = Vec::new();
+    for entry in std::fs::read_dir(path)?.take(most) {
+        let entry = entry?;
+        let file_type = entry.file_type()?;
+        let is_directory = file_type.is_dir() || (file_type.is_symlink() && entry.path().is_dir());
+        entries.push((entry.file_name(), is_directory));
+    }
+    Ok(entries)
 }
 
 /// Returns what a directory holds under `name`, without following a link.
@@ -137,6 +159,9 @@ mod tests {
         assert!(!matches!(opened("link/f"), Ok(Some(_))));
         assert!(opened("file").unwrap_err().to_string().contains("symbolic link"));
         assert!(open_parent(&root.join("link/new"), Parents::Make).is_err());
+        assert_eq!(entries(&root.join("real"), 9).unwrap(), [("f".into(), false)]);
+        assert!(entries(&root.join("link"), 9).is_err());
+        assert!(!entries(Path::new("/"), 9).unwrap().is_empty());
     }
 
     #[test]

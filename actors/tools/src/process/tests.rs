@@ -58,7 +58,9 @@ async fn output_and_errors_come_through_one_pipe_in_order() {
 
 #[tokio::test]
 async fn a_child_has_no_terminal_and_leads_its_own_group() {
-    let spec = spec("(exec 3<>/dev/tty) 2>/dev/null && echo tty || echo none; ps -o pgid=,sid= -p $$ | tr -d ' \\n'; echo; echo $$");
+    let spec = spec(
+        "(exec 3<>/dev/tty) 2>/dev/null && echo tty || echo none; ps -o pgid=,sid= -p $$ | tr -d ' \\n'; echo; echo $$",
+    );
     let mut child = Processes::none().spawn(&Effects::stored(), spec).unwrap();
     let text = whole(&mut child).await;
     let lines: Vec<&str> = text.lines().collect();
@@ -105,7 +107,8 @@ async fn a_dropped_handle_kills_the_group() {
     let dir = tempfile::tempdir().unwrap();
     let fifo = fifo(dir.path());
     let heard = listen(fifo.clone());
-    let spec = Spec { call: format!("call_{}", rand_number()), ..holding(&fifo, "echo up >&9; sleep 1000 & sleep 1000") };
+    let spec =
+        Spec { call: format!("call_{}", rand_number()), ..holding(&fifo, "echo up >&9; sleep 1000 & sleep 1000") };
     let child = Processes::none().spawn(&Effects::stored(), spec).unwrap();
     let (heard, _) = hear(heard).await;
     drop(child);

@@ -88,8 +88,20 @@ pub(super) fn is_dangerous_git_setting(setting: &str) -> bool {
     let (name, value) = setting.split_once('=').unwrap_or((setting, "true"));
     let name = name.to_ascii_lowercase();
     let ends = [
-        ".command", ".textconv", ".driver", ".clean", ".smudge", ".process", ".helper", ".program", ".cmd", ".proxy",
-        ".uploadpack", ".receivepack", ".path", ".vcs",
+        ".command",
+        ".textconv",
+        ".driver",
+        ".clean",
+        ".smudge",
+        ".process",
+        ".helper",
+        ".program",
+        ".cmd",
+        ".proxy",
+        ".uploadpack",
+        ".receivepack",
+        ".path",
+        ".vcs",
     ];
     let starts = ["alias.", "pager.", "include", "protocol.", "url."];
     let names = [
@@ -273,7 +285,9 @@ mod tests {
 
     #[test]
     fn variables_that_choose_programs_are_dangerous() {
-        for name in ["PATH", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "GIT_SSH_COMMAND", "GIT_DIR", "NODE_OPTIONS", "PAGER"] {
+        for name in
+            ["PATH", "LD_PRELOAD", "DYLD_INSERT_LIBRARIES", "GIT_SSH_COMMAND", "GIT_DIR", "NODE_OPTIONS", "PAGER"]
+        {
             assert!(is_dangerous(name, Some("/tmp/evil")), "{name}");
         }
         for name in ["FOO", "CI", "GIT_AUTHOR_NAME", "RUST_LOG", "PATHS", "NODE_ENV"] {
@@ -286,7 +300,9 @@ mod tests {
 
     #[test]
     fn git_settings_that_run_programs_are_dangerous() {
-        for setting in ["alias.x=!rm y", "core.sshCommand=evil", "core.pager=evil", "filter.a.clean=x", "credential.helper=x"] {
+        for setting in
+            ["alias.x=!rm y", "core.sshCommand=evil", "core.pager=evil", "filter.a.clean=x", "credential.helper=x"]
+        {
             assert!(is_dangerous_git_setting(setting), "{setting}");
         }
         for setting in ["core.pager=cat", "color.ui=never", "user.name=x", "core.quotepath=off"] {

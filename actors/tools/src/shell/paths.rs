@@ -28,13 +28,14 @@ const PROGRAMS: [&str; 7] =
     ["/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/opt/homebrew/bin", "/run/current-system/sw/bin"];
 
 /// Commands whose arguments are never opened.
-const SPEAKERS: &[&str] =
-    &["echo", "printf", "true", "false", ":", "expr", "seq", "sleep", "kill", "basename", "dirname", "tr", "exit", "return"];
+const SPEAKERS: &[&str] = &[
+    "echo", "printf", "true", "false", ":", "expr", "seq", "sleep", "kill", "basename", "dirname", "tr", "exit",
+    "return",
+];
 
 /// Commands whose first argument is a text (a pattern, a program), unless an option has given it.
-const TEXT_FIRST: &[&str] = &[
-    "grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "jq", "yq",
-];
+const TEXT_FIRST: &[&str] =
+    &["grep", "egrep", "fgrep", "zgrep", "rg", "ag", "ack", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "jq", "yq"];
 
 /// Commands that change the files they name.
 const CHANGERS: &[&str] = &[
@@ -59,6 +60,9 @@ const TEXT_OPTIONS: &[(&[&str], &[&str])] = &[
 /// Commands with separators that may stand right behind an option: `cut -d/`, `awk -F/`, `sort -t/`.
 const SEPARATORS: &[&str] = &["cut", "sort", "column", "paste", "xargs", "awk", "gawk", "mawk", "nawk"];
 
+/// Commands whose paths are followed by others of another machine: `docker run -v .:/app`.
+const CONTAINERS: &[&str] = &["docker", "podman", "nerdctl", "buildah"];
+
 /// Where a value leads.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Place {
@@ -79,6 +83,7 @@ pub(super) fn is_changer(name: &str) -> bool {
 
 /// Returns whether the program lies where the system keeps programs.
 pub(super) fn is_program(path: &Path) -> bool {
+    let path = if path.is_absolute() { normalize(path) } else { return false };
     path.parent().is_some_and(|parent| PROGRAMS.iter().any(|programs| parent == Path::new(programs)))
 }
 
@@ -93,8 +98,12 @@ impl Judge<'_> {
         if SPEAKERS.contains(&name) {
             return;
         }
-        let texts: Vec<&str> =
-            TEXT_OPTIONS.iter().filter(|(names, _)| names.contains(&name)).flat_map(|(_, o)| o.iter().copied()).collect();
+        let texts: Vec<&str> = TEXT_OPTIONS
+            .iter()
+            .filter(|(names, _)| names.contains(&name))
+            .flat_map(|(_, o)| o.iter().copied())
+            .collect();
+        let is_container = CONTAINERS.contains(&name);
         let mut text_first = TEXT_FIRST.contains(&name);
         let mut text_next = false;
         for word in rest {
@@ -118,7 +127,11 @@ impl Judge<'_> {
             } else if std::mem::take(&mut text_first) {
                 continue;
             }
-            self.argument(word, state, changes);
+            if is_container {
+                self.argument(&before_colon(word), state, changes);
+            } else {
+                self.argument(word, state, changes);
+            }
         }
     }
 
@@ -153,6 +166,7 @@ impl Judge<'_> {
             Place::At(path) => (path, false),
             Place::Below(path) => (path, true),
             Place::Nowhere => return,
+            Place::Unknown if value.starts_with('~') => return self.ask("a path leads to another person's home"),
             Place::Unknown if must_be_known => return self.ask("a path is made while the command runs"),
             Place::Unknown => return,
         };
@@ -197,6 +211,12 @@ impl Judge<'_> {
     }
 }
 
+/// Returns a word up to the first colon in it.
+fn before_colon(word: &Word) -> Word {
+    let before = |value: &String| value.split(':').next().unwrap_or_default().to_owned();
+    Word { values: word.values.iter().map(before).collect(), ..word.clone() }
+}
+
 /// Returns the last name in a command's path.
 pub(super) fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
@@ -214,7 +234,7 @@ fn candidates(value: &str) -> Vec<&str> {
     } else {
         found.push(value);
         found.extend(value.split_once('=').map(|(_, value)| value).filter(|value| starts_a_path(value)));
-        found.extend(value.strip_prefix('@').or_else(|| value.split_once("=@").map(|(_, file)| file)));
+        found.extend(value.strip_prefix('@').or_else(|| Some(value.split_once("=@")?.1)));
     }
     found
 }
@@ -228,8 +248,8 @@ fn place(value: &str) -> Place {
         Some(_) => return Place::Nowhere,
         None => value,
     };
-    // Another person's home, or what it means in another shell.
-    if value.starts_with('~') && value.split('/').next().is_some_and(|user| user.len() > 1) && value.contains('/') {
+    // Another person's home, or where the shell was before.
+    if value.starts_with('~') && value.len() > 1 {
         return Place::Unknown;
     }
     let mut known = PathBuf::new();
@@ -266,6 +286,7 @@ mod tests {
         assert_eq!(place("https://example.org/x"), Place::Nowhere);
         assert_eq!(place("file:///etc/passwd"), Place::At("/etc/passwd".into()));
         assert_eq!(place("~root/x"), Place::Unknown);
+        assert_eq!(place("~-"), Place::Unknown);
         assert_eq!(place("file~"), Place::At("file~".into()));
     }
 
@@ -277,6 +298,6 @@ mod tests {
         assert_eq!(candidates("-rf"), [""; 0]);
         assert_eq!(candidates("of=/dev/sda"), ["of=/dev/sda", "/dev/sda"]);
         assert_eq!(candidates("@/etc/x"), ["@/etc/x", "/etc/x"]);
-        assert_eq!(candidates("file=@/etc/x"), ["file=@/etc/x", "@/etc/x", "/etc/x"].into_iter().filter(|c| *c != "@/etc/x").collect::<Vec<_>>());
+        assert_eq!(candidates("file=@/etc/x"), ["file=@/etc/x", "/etc/x"]);
     }
 }

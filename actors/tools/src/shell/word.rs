@@ -371,7 +371,9 @@ fn braces(skeleton: &str) -> Braces {
     let Some((_, inner)) = skeleton.split_once('{') else { return Braces::None };
     let Some((inner, _)) = inner.rsplit_once('}') else { return Braces::None };
     let is_range = inner.split_once("..").is_some_and(|(from, to)| {
-        !from.is_empty() && from.chars().all(char::is_alphanumeric) && to.chars().all(|c| c.is_alphanumeric() || c == '.')
+        !from.is_empty()
+            && from.chars().all(char::is_alphanumeric)
+            && to.chars().all(|c| c.is_alphanumeric() || c == '.')
     });
     if is_range {
         return Braces::Below;

@@ -52,7 +52,8 @@ impl<'a> Unified<'a> {
     /// Returns `new` with line ends that fit a place of `text`: those there if they agree, else the file's most common.
     pub(crate) fn fit<'n>(&self, range: &Range<usize>, new: &'n str) -> Cow<'n, str> {
         let here = self.text.get(range.clone()).unwrap_or_default().bytes().filter(|b| *b == b'\n').count();
-        let ends = if here > 0 { Ends::of(self.before(range.end) - self.before(range.start), here) } else { Ends::Mixed };
+        let ends =
+            if here > 0 { Ends::of(self.before(range.end) - self.before(range.start), here) } else { Ends::Mixed };
         let with_returns = match (ends, self.all_ends()) {
             (Ends::CrLf, _) | (Ends::Mixed, Ends::CrLf) => true,
             (Ends::Lf, _) | (Ends::Mixed, Ends::Lf) => false,

@@ -1,0 +1,182 @@
+//! What requests are encoded to.
+
+use indexmap::IndexMap;
+use pretty_assertions::assert_eq;
+use protocol::model::{AssistantContent, ModelMessage, ModelRequest, ToolChoice, ToolResult, ToolSpec, UserContent};
+use protocol::{JsonMap, SessionId};
+
+use super::*;
+use crate::chat::request::body;
+
+pub(super) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
+    ModelRequest {
+        session_id: SessionId::parse("ses_1").expect("an id"),
+        parent_id: None,
+        model: "mock".into(),
+        system: vec!["you are".into(), "an agent".into()],
+        messages,
+        tools: Vec::new(),
+        tool_choice: ToolChoice::Auto,
+        max_output_tokens: 8_192,
+        temperature: None,
+        top_p: None,
+        options: JsonMap::new(),
+        headers: IndexMap::new(),
+    }
+}
+
+pub(super) fn user(text: &str) -> ModelMessage {
+    ModelMessage::User(vec![UserContent::Text(text.into())])
+}
+
+fn encoded(request: &ModelRequest) -> Value {
+    serde_json::from_slice(&body(request, true).expect("a body")).expect("JSON")
+}
+
+fn messages(messages: Vec<ModelMessage>) -> Value {
+    let request = ModelRequest { system: Vec::new(), ..request(messages) };
+    encoded(&request)["messages"].take()
+}
+
+#[test]
+fn a_request_with_tools_is_as_on_the_wire() {
+    let schema = json!({ "type": "object", "properties": { "filePath": { "type": "string" } } });
+    let mut request = request(vec![user("go")]);
+    request.tools = vec![ToolSpec { name: "read".into(), description: "reads".into(), parameters: schema.clone() }];
+    assert_eq!(
+        encoded(&request),
+        json!({
+            "model": "mock",
+            "max_tokens": 8192,
+            "messages": [{ "role": "system", "content": "you are\nan agent" }, { "role": "user", "content": "go" }],
+            "tools": [{ "type": "function", "function": { "name": "read", "description": "reads", "parameters": schema } }],
+            "tool_choice": "auto",
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        })
+    );
+    request.tool_choice = ToolChoice::Required;
+    assert_eq!(encoded(&request)["tool_choice"], "required");
+}
+
+#[test]
+fn a_request_without_tools_has_no_choice_and_zero_is_no_limit() {
+    let mut request = request(vec![user("go")]);
+    request.max_output_tokens = 0;
+    (request.temperature, request.top_p) = (Some(0.5), Some(0.9));
+    assert_eq!(
+        encoded(&request),
+        json!({
+            "model": "mock",
+            "temperature": 0.5,
+            "top_p": 0.9,
+            "messages": [{ "role": "system", "content": "you are\nan agent" }, { "role": "user", "content": "go" }],
+            "stream": true,
+            "stream_options": { "include_usage": true },
+        })
+    );
+    let plain: Value = serde_json::from_slice(&body(&request, false).expect("a body")).expect("JSON");
+    assert!(plain.get("stream_options").is_none());
+}
+
+#[test]
+fn options_go_into_the_body_by_their_name_on_the_wire_and_null_takes_a_field_out() {
+    let mut request = request(vec![user("go")]);
+    let options = json!({ "reasoningEffort": "high", "textVerbosity": "low", "enable_thinking": true, "max_tokens": null,
+                          "max_completion_tokens": 5, "strictJsonSchema": true, "stream": false, "messages": [] });
+    request.options = options.as_object().cloned().expect("an object");
+    let body = encoded(&request);
+    let keys: Vec<&String> = body.as_object().expect("an object").keys().collect();
+    let want = [
+        "model",
+        "reasoning_effort",
+        "verbosity",
+        "enable_thinking",
+        "max_completion_tokens",
+        "messages",
+        "stream",
+        "stream_options",
+    ];
+    assert_eq!(keys, want);
+    assert_eq!((&body["reasoning_effort"], &body["stream"]), (&json!("high"), &json!(true)));
+}
+
+#[test]
+fn calls_and_results_follow_each_other() {
+    let call = |id: &str, input: Value| AssistantContent::Call {
+        id: CallId::new(id),
+        tool: "read".into(),
+        input,
+        metadata: None,
+    };
+    let result =
+        |id: &str| ToolResult { id: CallId::new(id), tool: "read".into(), output: format!("of {id}"), is_error: false };
+    let said = messages(vec![
+        user("go"),
+        ModelMessage::Assistant(vec![call("a", json!({ "p": 1 })), call("b", json!(null))]),
+        ModelMessage::Tool(vec![result("a"), result("b")]),
+    ]);
+    assert_eq!(
+        said,
+        json!([
+            { "role": "user", "content": "go" },
+            { "role": "assistant", "content": "", "tool_calls": [
+                { "id": "a", "type": "function", "function": { "name": "read", "arguments": "{\"p\":1}" } },
+                { "id": "b", "type": "function", "function": { "name": "read", "arguments": "{}" } },
+            ] },
+            { "role": "tool", "tool_call_id": "a", "content": "of a" },
+            { "role": "tool", "tool_call_id": "b", "content": "of b" },
+        ])
+    );
+}
+
+#[test]
+fn thinking_goes_back_beside_the_text_and_alone_not_at_all() {
+    let thinking = || AssistantContent::Reasoning { text: "hm".into(), metadata: None };
+    let said = messages(vec![
+        ModelMessage::Assistant(vec![
+            thinking(),
+            AssistantContent::Text("a".into()),
+            AssistantContent::Text("b".into()),
+        ]),
+        ModelMessage::Assistant(vec![thinking()]),
+    ]);
+    assert_eq!(said, json!([{ "role": "assistant", "content": "ab", "reasoning_content": "hm" }]));
+}
+
+#[test]
+fn a_signature_goes_back_with_its_call() {
+    let extra = json!({ "google": { "thought_signature": "S" } });
+    let metadata = JsonMap::from_iter([("extra_content".to_owned(), extra.clone())]);
+    let call =
+        AssistantContent::Call { id: CallId::new("a"), tool: "f".into(), input: json!({}), metadata: Some(metadata) };
+    assert_eq!(messages(vec![ModelMessage::Assistant(vec![call])])[0]["tool_calls"][0]["extra_content"], extra);
+}
+
+#[test]
+fn files_go_by_their_kind() {
+    let file = |mime: &str, name: Option<&str>, data: &str| UserContent::File {
+        mime: mime.into(),
+        filename: name.map(str::to_owned),
+        url: format!("data:{mime};base64,{data}"),
+    };
+    let said = messages(vec![ModelMessage::User(vec![
+        UserContent::Text("see".into()),
+        file("image/png", Some("p.png"), "AA=="),
+        file("audio/mpeg", None, "AA=="),
+        file("text/plain", None, "aGk="),
+        file("application/pdf", None, "AA=="),
+        file("application/zip", Some("z.zip"), "AA=="),
+    ])]);
+    assert_eq!(
+        said[0]["content"],
+        json!([
+            { "type": "text", "text": "see" },
+            { "type": "image_url", "image_url": { "url": "data:image/png;base64,AA==" } },
+            { "type": "input_audio", "input_audio": { "data": "AA==", "format": "mp3" } },
+            { "type": "text", "text": "hi" },
+            { "type": "file", "file": { "filename": "document.pdf", "file_data": "data:application/pdf;base64,AA==" } },
+            { "type": "file", "file": { "filename": "z.zip", "file_data": "data:application/zip;base64,AA==" } },
+        ])
+    );
+}

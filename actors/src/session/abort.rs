@@ -1,0 +1,210 @@
+//! Stopping what runs: an abort, and the end of the session.
+
+use std::sync::Arc;
+
+use actix::prelude::*;
+use protocol::event::interrupted;
+use protocol::part::Ran;
+use protocol::{Message, MessageId, Part, PartKind, SessionError, ToolState};
+use storage::Change;
+
+use super::command::{Abort, CommandError, Delete};
+use super::{Life, Session, Stage};
+use crate::permission_broker::Withdraw;
+use crate::processor::TakeOpenPart;
+use crate::session_registry::Leave;
+use crate::tool_executor::{AbortCalls, CallEnded, Outcome};
+
+/// What a call that was cut off says to the model.
+const CUT_OFF: &str = "The call was aborted before it was done.";
+
+/// What was left of a turn that was stopped.
+struct Stopped {
+    /// The part that was being written, whole: what was shown of it may not be stored yet.
+    last_words: Option<Arc<Part>>,
+    /// How its calls ended, as far as they did so in time.
+    ended: Vec<CallEnded>,
+    /// What ends its requests.
+    withdrawn: Vec<Change>,
+}
+
+impl Session {
+    /// Begins a new epoch and drops what runs.
+    fn stop_all(&mut self) -> impl Future<Output = Stopped> + use<> {
+        self.state.fence = self.deps.journal.fence(&self.id);
+        let processor = match std::mem::replace(&mut self.state.stage, Stage::Aborting) {
+            Stage::Stepping(step) => step.processor,
+            _ => None,
+        };
+        let executor = self.state.executor.take();
+        let withdrawn = self.deps.broker.send(Withdraw(self.id.clone()));
+        async move {
+            let last_words = match &processor {
+                Some(processor) => processor.address.send(TakeOpenPart).await.ok().flatten(),
+                None => None,
+            };
+            drop(processor);
+            let withdrawn = withdrawn.await.unwrap_or_default();
+            let ended = match &executor {
+                Some(executor) => executor.address.send(AbortCalls).await.unwrap_or_default(),
+                None => Vec::new(),
+            };
+            Stopped { last_words, ended, withdrawn }
+        }
+    }
+
+    /// Everything the aborted turn left open, closed.
+    fn closed_by_abort(&mut self, ended: Vec<CallEnded>) -> Vec<Change> {
+        let mut changes = Vec::new();
+        for CallEnded { message_id, part_id, call_id, outcome } in ended {
+            let outcome = match outcome {
+                Outcome::Failed { .. } => cut_off(),
+                completed @ Outcome::Completed { .. } => completed,
+            };
+            changes.extend(self.finish_part(&message_id, &part_id, outcome));
+            changes.push(Change::AsksForgotten(self.id.clone(), call_id));
+        }
+        let open: Vec<MessageId> = self
+            .state
+            .history
+            .entries()
+            .iter()
+            .filter(|entry| {
+                entry.info.as_assistant().is_some_and(|m| m.time.completed.is_none())
+                    || entry.open_calls().next().is_some()
+            })
+            .map(|entry| entry.info.id().clone())
+            .collect();
+        for id in open {
+            changes.extend(self.close_aborted(&id));
+        }
+        changes
+    }
+
+    fn close_aborted(&mut self, id: &MessageId) -> Vec<Change> {
+        let now = self.now();
+        let Some(entry) = self.state.history.get(id).cloned() else { return Vec::new() };
+        let mut changes = Vec::new();
+        for part in &entry.parts {
+            let mut part = Part::clone(part);
+            match &mut part.kind {
+                PartKind::Tool(tool) if tool.state.is_open() => {
+                    let start = tool.state.start().unwrap_or(now);
+                    let mut metadata = match &tool.state {
+                        ToolState::Running { metadata: Some(shown), .. } => shown.clone(),
+                        _ => protocol::JsonMap::new(),
+                    };
+                    metadata.extend(interrupted());
+                    tool.state = ToolState::Error {
+                        input: tool.state.input().clone(),
+                        error: CUT_OFF.into(),
+                        metadata: Some(metadata),
+                        time: Ran { start, end: now.max(start), compacted: None },
+                    };
+                }
+                PartKind::Text(text) if text.time.is_some_and(|time| time.end.is_none()) => {
+                    if let Some(time) = &mut text.time {
+                        time.end = Some(now.max(time.start));
+                    }
+                }
+                PartKind::Reasoning(thought) if thought.time.end.is_none() => {
+                    thought.time.end = Some(now.max(thought.time.start));
+                }
+                _ => continue,
+            }
+            changes.push(self.put_part(part));
+        }
+        if let Message::Assistant(message) = &*entry.info
+            && message.time.completed.is_none()
+        {
+            let mut message = message.clone();
+            message.error = Some(SessionError::aborted());
+            message.time.completed = Some(now.max(message.time.created));
+            changes.push(self.put_message(Message::Assistant(message)));
+        }
+        changes
+    }
+
+    /// Whether the turn's newest prompt has an answer that says how it ended.
+    fn has_answer(&self) -> bool {
+        let asked = self.state.turn.as_ref().and_then(|turn| turn.answering.last());
+        let answers = |id: &MessageId| {
+            let last = self.state.history.last_assistant();
+            last.and_then(|entry| entry.info.as_assistant()).is_some_and(|m| m.parent_id == *id && m.error.is_some())
+        };
+        asked.is_none_or(answers)
+    }
+}
+
+fn cut_off() -> Outcome {
+    Outcome::Failed { error: CUT_OFF.into(), interrupted: true, stops_turn: false }
+}
+
+impl Handler<Abort> for Session {
+    type Result = ResponseActFuture<Self, Result<(), CommandError>>;
+
+    fn handle(&mut self, _: Abort, _: &mut Self::Context) -> Self::Result {
+        if !matches!(self.state.life, Life::There) || matches!(self.state.stage, Stage::Idle | Stage::Aborting) {
+            return Box::pin(fut::ready(Ok(())));
+        }
+        let answered = self.running_prompts();
+        let running = self.stop_all();
+        let fence = self.state.fence.clone();
+        Box::pin(running.into_actor(self).then(move |stopped, session, _| {
+            session.state.history.extend_part(stopped.last_words);
+            let mut changes = stopped.withdrawn;
+            changes.extend(session.closed_by_abort(stopped.ended));
+            if session.state.turn.is_some() && !session.has_answer() {
+                changes.extend(session.answer_with_error(SessionError::aborted()));
+            }
+            changes.extend(answered.iter().map(|id| Change::TurnClosed(session.id.clone(), id.clone())));
+            changes.push(session.error_notice(SessionError::aborted()));
+            session.record(changes).into_actor(session).map(move |stored, session, ctx| {
+                if session.state.fence == fence {
+                    match &stored {
+                        Ok(()) => session.end_turn(&answered, ctx),
+                        Err(error) => session.unwritable(error, ctx),
+                    }
+                }
+                stored.map_err(CommandError::from)
+            })
+        }))
+    }
+}
+
+impl Session {
+    /// The prompts whose turn runs, a command of the person's included.
+    fn running_prompts(&self) -> Vec<MessageId> {
+        match &self.state.turn {
+            Some(turn) => turn.answering.clone(),
+            None => self.shell_prompt().into_iter().collect(),
+        }
+    }
+}
+
+impl Handler<Delete> for Session {
+    type Result = ResponseActFuture<Self, Result<(), CommandError>>;
+
+    #[expect(clippy::disallowed_methods, reason = "bounded: one in a session's life")]
+    fn handle(&mut self, _: Delete, _: &mut Self::Context) -> Self::Result {
+        if !matches!(self.state.life, Life::There | Life::Broken(_)) {
+            return Box::pin(fut::ready(Err(CommandError::NotFound(self.id.clone()))));
+        }
+        let running = self.stop_all();
+        Box::pin(running.into_actor(self).then(|_, session, _| {
+            let deleted = session.record(vec![Change::SessionDeleted(session.state.info.clone())]);
+            deleted.into_actor(session).map(|deleted, session, _| {
+                deleted?;
+                session.state.life = Life::Deleted;
+                session.state.queue.clear();
+                session.state.turn = None;
+                session.state.stage = Stage::Idle;
+                session.status.send_replace(protocol::SessionStatus::idle());
+                let (processes, id) = (session.deps.processes.clone(), session.id.clone());
+                session.deps.io.spawn(async move { processes.stop_all(&id).await });
+                session.deps.registry.leave.do_send(Leave(session.id.clone()));
+                Ok(())
+            })
+        }))
+    }
+}

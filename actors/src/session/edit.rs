@@ -1,0 +1,226 @@
+//! Changes of the session itself, of its messages and parts, and copies of it.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use protocol::session::SessionTime;
+use protocol::{Message, MessageId, Session as Info};
+use storage::Change;
+
+use super::Session;
+use super::command::{CommandError, Fork, GetInfo, RemoveMessage, RemovePart, Resume, Settle, Update, UpdatePart};
+
+impl Handler<GetInfo> for Session {
+    type Result = Result<Info, CommandError>;
+
+    fn handle(&mut self, _: GetInfo, _: &mut Self::Context) -> Self::Result {
+        self.check(&super::Ticket::internal())?;
+        Ok(Info::clone(&self.state.info))
+    }
+}
+
+impl Handler<Settle> for Session {
+    type Result = u32;
+
+    /// Messages are taken only after the start has loaded and settled all.
+    fn handle(&mut self, _: Settle, _: &mut Self::Context) -> u32 {
+        self.state.queue.iter().map(|queued| queued.row.attempt).max().unwrap_or(0)
+    }
+}
+
+impl Handler<Resume> for Session {
+    type Result = ();
+
+    fn handle(&mut self, _: Resume, ctx: &mut Self::Context) {
+        self.start = super::Start::Stored;
+        self.advance(ctx);
+    }
+}
+
+impl Handler<Update> for Session {
+    type Result = ResponseActFuture<Self, Result<Info, CommandError>>;
+
+    fn handle(&mut self, Update { body, ticket }: Update, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        // One event for each field, as the wire has it.
+        let mut changes = Vec::new();
+        if let Some(title) = body.title {
+            changes.push(self.change_info(|info| info.title = title));
+        }
+        if let Some(metadata) = body.metadata {
+            changes.push(self.change_info(|info| info.metadata = Some(metadata)));
+        }
+        if let Some(rules) = body.permission {
+            changes.push(self.change_info(|info| info.permission.get_or_insert_default().extend(rules)));
+        }
+        if let Some(archived) = body.time.and_then(|time| time.archived) {
+            changes.push(self.change_info(|info| info.time.archived = Some(archived)));
+        }
+        let stored = self.record(changes);
+        Box::pin(stored.into_actor(self).map(|stored, session, _| {
+            stored?;
+            Ok(Info::clone(&session.state.info))
+        }))
+    }
+}
+
+impl Handler<RemoveMessage> for Session {
+    type Result = ResponseActFuture<Self, Result<(), CommandError>>;
+
+    fn handle(&mut self, RemoveMessage { id, ticket }: RemoveMessage, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        if self.is_busy() {
+            return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
+        }
+        let Some(removed) = self.state.history.remove_message(&id) else {
+            return Box::pin(fut::ready(Err(CommandError::NoMessage(id))));
+        };
+        self.state.accepted.remove(&id);
+        let mut changes = vec![Change::MessageRemoved(self.id.clone(), id)];
+        // Totals are over the messages that are there.
+        if let Message::Assistant(message) = &*removed.info {
+            let (tokens, cost) = (message.tokens, message.cost);
+            changes.push(self.change_info(|info| {
+                info.cost = (info.cost - cost).max(0.0);
+                info.tokens.input = info.tokens.input.saturating_sub(tokens.input);
+                info.tokens.output = info.tokens.output.saturating_sub(tokens.output);
+                info.tokens.reasoning = info.tokens.reasoning.saturating_sub(tokens.reasoning);
+                info.tokens.cache.read = info.tokens.cache.read.saturating_sub(tokens.cache.read);
+                info.tokens.cache.write = info.tokens.cache.write.saturating_sub(tokens.cache.write);
+            }));
+        }
+        let stored = self.record(changes);
+        Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
+    }
+}
+
+impl Handler<UpdatePart> for Session {
+    type Result = ResponseActFuture<Self, Result<(), CommandError>>;
+
+    fn handle(&mut self, UpdatePart { part, ticket }: UpdatePart, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        let Some(old) = self.state.history.part(&part.message_id, &part.id) else {
+            return Box::pin(fut::ready(Err(CommandError::NoPart(part.id))));
+        };
+        if std::mem::discriminant(&old.kind) != std::mem::discriminant(&part.kind) {
+            let error = "a part can't become one of another type; remove it and add a new one".to_owned();
+            return Box::pin(fut::ready(Err(CommandError::Invalid(error))));
+        }
+        if old.as_tool().is_some_and(|tool| tool.state.is_open()) {
+            return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
+        }
+        let change = self.put_part(part);
+        let stored = self.record(vec![change]);
+        Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
+    }
+}
+
+impl Handler<RemovePart> for Session {
+    type Result = ResponseActFuture<Self, Result<(), CommandError>>;
+
+    fn handle(&mut self, RemovePart { message_id, id, ticket }: RemovePart, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        let open = self.state.history.part(&message_id, &id).and_then(|part| Some(part.as_tool()?.state.is_open()));
+        if open == Some(true) {
+            return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
+        }
+        if self.state.history.remove_part(&message_id, &id).is_none() {
+            return Box::pin(fut::ready(Err(CommandError::NoPart(id))));
+        }
+        let stored = self.record(vec![Change::PartRemoved(self.id.clone(), message_id, id)]);
+        Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
+    }
+}
+
+impl Handler<Fork> for Session {
+    type Result = ResponseActFuture<Self, Result<Info, CommandError>>;
+
+    fn handle(&mut self, Fork { before, ticket }: Fork, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        let entries = self.state.history.entries();
+        let upto = match &before {
+            None => entries.len(),
+            Some(id) => match entries.iter().position(|entry| entry.info.id() == id) {
+                Some(at) => at,
+                None => return Box::pin(fut::ready(Err(CommandError::NoMessage(id.clone())))),
+            },
+        };
+        let now = self.now();
+        let info = Info {
+            id: self.deps.ids.session(),
+            slug: crate::slug::slug(),
+            parent_id: None,
+            title: fork_title(&self.state.info.title),
+            share: None,
+            revert: None,
+            summary: None,
+            time: SessionTime { created: now, updated: now, ..SessionTime::default() },
+            ..Info::clone(&self.state.info)
+        };
+        let changes = self.copies(&info, upto);
+        let stored = self.record(changes);
+        Box::pin(stored.into_actor(self).map(|stored, _, _| {
+            stored?;
+            Ok(info)
+        }))
+    }
+}
+
+impl Session {
+    /// The new session and copies of the first messages, under new ids. What is open in them is left out.
+    fn copies(&self, info: &Info, upto: usize) -> Vec<Change> {
+        let mut changes = vec![Change::SessionCreated(Arc::new(info.clone()))];
+        let mut ids: HashMap<MessageId, MessageId> = HashMap::new();
+        for entry in self.state.history.entries().iter().take(upto) {
+            let id = self.deps.ids.message();
+            ids.insert(entry.info.id().clone(), id.clone());
+            let mut message = Message::clone(&entry.info);
+            match &mut message {
+                Message::User(user) => {
+                    user.id = id.clone();
+                    user.session_id = info.id.clone();
+                    user.summary = None;
+                }
+                Message::Assistant(answer) => {
+                    if answer.time.completed.is_none() {
+                        continue;
+                    }
+                    answer.id = id.clone();
+                    answer.session_id = info.id.clone();
+                    if let Some(parent) = ids.get(&answer.parent_id) {
+                        answer.parent_id = parent.clone();
+                    }
+                }
+            }
+            changes.push(Change::MessageUpdated(Arc::new(message)));
+            for part in &entry.parts {
+                let mut part = protocol::Part::clone(part);
+                part.id = self.deps.ids.part();
+                part.session_id = info.id.clone();
+                part.message_id = id.clone();
+                changes.push(Change::PartUpdated(Arc::new(part)));
+            }
+        }
+        changes
+    }
+}
+
+/// `T` becomes `T (fork #1)`, and `T (fork #1)` becomes `T (fork #2)`.
+fn fork_title(title: &str) -> String {
+    let numbered = title.strip_suffix(')').and_then(|rest| rest.rsplit_once(" (fork #"));
+    match numbered.and_then(|(base, number)| Some((base, number.parse::<u32>().ok()?))) {
+        Some((base, number)) => format!("{base} (fork #{})", number.saturating_add(1)),
+        None => format!("{title} (fork #1)"),
+    }
+}

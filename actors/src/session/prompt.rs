@@ -1,0 +1,248 @@
+//! Prompts: from what a client sent to what is stored.
+
+use std::hash::{DefaultHasher, Hash, Hasher};
+
+use actix::prelude::*;
+use protocol::message::UserTime;
+use protocol::part::{PartKind, TextPart};
+use protocol::prompt::{PartInput, PartInputKind, PromptBody};
+use protocol::{Message, MessageId, MessageWithParts, Part, PartId, UserMessage};
+use storage::Change;
+use storage::journal::TurnKind;
+use tokio::sync::oneshot;
+
+use super::attach::Attached;
+use super::command::{Accepted, CommandError, Prompt};
+use super::{Queued, Session, attach, remembered, turn_row};
+use crate::workspace::agents::switch;
+use crate::workspace::{Answerer, GetSetup, Wish};
+
+/// Told to the model after the name of an agent.
+fn call_agent(name: &str) -> String {
+    format!(
+        "The person wants the agent {name:?} to do this: call the task tool with it, and tell it all it needs to know."
+    )
+}
+
+impl Session {
+    /// Stores a prompt and queues it.
+    fn accept(
+        &mut self,
+        body: PromptBody,
+        attached: Vec<Attached>,
+        answerer: &Answerer,
+        room: Option<storage::Room>,
+        ctx: &mut Context<Self>,
+    ) -> Result<(storage::Ack, Accepted), CommandError> {
+        let id = body.message_id.clone().unwrap_or_else(|| self.deps.ids.message());
+        let content = content_of(&body);
+        if let Some(known) = self.state.accepted.get(&id) {
+            return if *known == content { self.accepted_before(&id) } else { Err(CommandError::Taken(id)) };
+        }
+        if let Some(entry) = self.state.history.get(&id) {
+            let same = entry.info.as_user().is_some() && same_content(&entry.to_wire(), &body);
+            return if same { self.accepted_before(&id) } else { Err(CommandError::Taken(id)) };
+        }
+        let now = self.next_time();
+        let user = UserMessage {
+            id: id.clone(),
+            session_id: self.id.clone(),
+            time: UserTime { created: now },
+            format: body.format.clone(),
+            summary: None,
+            agent: answerer.agent.name.clone(),
+            model: answerer.model_ref.clone(),
+            system: body.system.clone(),
+            tools: body.tools.clone(),
+        };
+        let mut changes = Vec::new();
+        let model = remembered(&answerer.model_ref);
+        let rules = body.tools.iter().flatten().map(|(tool, on)| switch(tool, *on));
+        let rules: Vec<_> = rules.collect();
+        let is_new = self.state.info.agent.as_ref() != Some(&answerer.agent.name)
+            || self.state.info.model.as_ref() != Some(&model)
+            || !rules.is_empty();
+        if is_new {
+            let agent = answerer.agent.name.clone();
+            changes.push(self.change_info(|info| {
+                info.agent = Some(agent);
+                info.model = Some(model);
+                if !rules.is_empty() {
+                    info.permission.get_or_insert_default().extend(rules);
+                }
+            }));
+        }
+        changes.push(self.put_message(Message::User(user)));
+        for (given, kind) in parts_of(body.parts, attached) {
+            let id = given.unwrap_or_else(|| self.deps.ids.part());
+            let part = Part { id, session_id: self.id.clone(), message_id: self.last_id(), kind };
+            changes.push(self.put_part(part));
+        }
+        changes.push(self.change_info(|info| info.time.updated = now));
+        let (waiter, end) = oneshot::channel();
+        let is_answered = body.no_reply != Some(true);
+        if is_answered {
+            let row = turn_row(&self.id, &id, TurnKind::Prompt, now);
+            changes.push(Change::Turn(row.clone()));
+            self.state.queue.push_back(Queued { row, waiters: vec![waiter] });
+        }
+        self.state.accepted.insert(id.clone(), content);
+        let stored = self.record_with(changes, room);
+        if is_answered {
+            // What the loop stores comes after the prompt in the journal's queue, and fails with it.
+            self.advance(ctx);
+        }
+        let message = self.wire_of(&id)?;
+        Ok((stored, Accepted { message, end: is_answered.then_some(end) }))
+    }
+
+    /// The same prompt came again: it is acknowledged, and makes no second turn.
+    fn accepted_before(&mut self, id: &MessageId) -> Result<(storage::Ack, Accepted), CommandError> {
+        let (waiter, end) = oneshot::channel();
+        let queued = self.state.queue.iter_mut().find(|queued| queued.row.message_id == *id);
+        let end = match queued {
+            Some(queued) => {
+                queued.waiters.push(waiter);
+                Some(end)
+            }
+            None => self.stored_end(id).ok().map(|answer| {
+                let _ = waiter.send(Ok(answer));
+                end
+            }),
+        };
+        let message = self.wire_of(id)?;
+        // Whatever was queued before this is stored when it is.
+        Ok((self.record(Vec::new()), Accepted { message, end }))
+    }
+
+    fn wire_of(&self, id: &MessageId) -> Result<MessageWithParts, CommandError> {
+        let entry = self.state.history.get(id).ok_or_else(|| CommandError::NoMessage(id.clone()))?;
+        Ok(entry.to_wire())
+    }
+
+    fn last_id(&self) -> MessageId {
+        let last = self.state.history.entries().last();
+        last.map(|entry| entry.info.id().clone()).unwrap_or_else(|| self.deps.ids.message())
+    }
+}
+
+impl Handler<Prompt> for Session {
+    type Result = ResponseActFuture<Self, Result<Accepted, CommandError>>;
+
+    fn handle(&mut self, Prompt { body, ticket, room }: Prompt, ctx: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        if body.parts.is_empty() {
+            let error = "a prompt needs at least one part".to_owned();
+            return Box::pin(fut::ready(Err(CommandError::Invalid(error))));
+        }
+        let workspace = self.deps.workspace.clone();
+        let wish = Wish {
+            agent: body.agent.clone(),
+            model: body.model.clone(),
+            variant: body.variant.clone().or_else(|| body.model.as_ref().and_then(|model| model.variant.clone())),
+            last_agent: self.state.info.agent.clone(),
+            last_model: self.state.info.model.clone(),
+        };
+        let reader = attach::Reader::of(self);
+        let files = body.parts.clone();
+        let io = self.deps.io.clone();
+        let _ = ctx;
+        let resolve = async move {
+            let setup = workspace.send(GetSetup).await.map_err(|_| CommandError::Unknown)??;
+            let answerer = setup.answerer(&wish)?;
+            let place = setup.place.clone();
+            let attached = if files.iter().any(|part| matches!(part.kind, PartInputKind::File(_))) {
+                io.spawn(async move { reader.read(place, &files).await }).await.map_err(|_| CommandError::Unknown)?
+            } else {
+                Vec::new()
+            };
+            Ok::<_, CommandError>((answerer, attached))
+        };
+        Box::pin(resolve.into_actor(self).then(move |resolved, session, ctx| {
+            let accepted = resolved.and_then(|(answerer, attached)| {
+                // It may have waited for the settings longer than it may.
+                session.check(&ticket)?;
+                for error in attached.iter().filter_map(|file| file.error.clone()) {
+                    session.record(vec![session.error_notice(protocol::SessionError::unknown(error))]).detach();
+                }
+                session.accept(body, attached, &answerer, room, ctx)
+            });
+            async move {
+                let (stored, accepted) = accepted?;
+                stored.await?;
+                Ok(accepted)
+            }
+            .into_actor(session)
+        }))
+    }
+}
+
+/// The parts of a prompt as they are stored, each with the id the client gave it.
+fn parts_of(parts: Vec<PartInput>, attached: Vec<Attached>) -> Vec<(Option<PartId>, PartKind)> {
+    let mut files = attached.into_iter();
+    let mut stored = Vec::new();
+    for PartInput { id, kind } in parts {
+        match kind {
+            PartInputKind::Text { text, synthetic, ignored, time, metadata } => {
+                let text = TextPart {
+                    text,
+                    synthetic: synthetic.unwrap_or(false),
+                    ignored: ignored.unwrap_or(false),
+                    time,
+                    metadata,
+                };
+                stored.push((id, PartKind::Text(text)));
+            }
+            PartInputKind::File(file) => match files.next() {
+                Some(read) => {
+                    stored.extend(read.texts.into_iter().map(|text| (None, synthetic(text))));
+                    if read.is_kept {
+                        stored.push((id, PartKind::File(file)));
+                    }
+                }
+                None => stored.push((id, PartKind::File(file))),
+            },
+            PartInputKind::Agent(agent) => {
+                let note = synthetic(call_agent(&agent.name));
+                stored.push((id, PartKind::Agent(agent)));
+                stored.push((None, note));
+            }
+            PartInputKind::Subtask(task) => stored.push((id, PartKind::Subtask(task))),
+        }
+    }
+    stored
+}
+
+fn synthetic(text: String) -> PartKind {
+    PartKind::Text(TextPart { text, synthetic: true, ..TextPart::default() })
+}
+
+/// What tells prompts of one id apart: the same content twice is one prompt.
+fn content_of(body: &PromptBody) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for part in &body.parts {
+        serde_json::to_string(&part.kind).unwrap_or_default().hash(&mut hasher);
+    }
+    hasher.finish()
+}
+
+/// Returns whether a stored message is what a prompt of its id says: the same own parts, in order.
+pub fn same_content(stored: &MessageWithParts, body: &PromptBody) -> bool {
+    let own = stored.parts.iter().filter_map(|part| match &part.kind {
+        PartKind::Text(text) if !text.synthetic => Some(format!("text {}", text.text)),
+        PartKind::File(file) => Some(format!("file {}", file.url)),
+        PartKind::Agent(agent) => Some(format!("agent {}", agent.name)),
+        PartKind::Subtask(task) => Some(format!("subtask {} {}", task.agent, task.prompt)),
+        _ => None,
+    });
+    let said = body.parts.iter().filter_map(|part| match &part.kind {
+        PartInputKind::Text { text, synthetic, .. } if *synthetic != Some(true) => Some(format!("text {text}")),
+        PartInputKind::Text { .. } => None,
+        PartInputKind::File(file) => Some(format!("file {}", file.url)),
+        PartInputKind::Agent(agent) => Some(format!("agent {}", agent.name)),
+        PartInputKind::Subtask(task) => Some(format!("subtask {} {}", task.agent, task.prompt)),
+    });
+    own.eq(said)
+}

@@ -1,0 +1,656 @@
+//! Knows which sessions are live and where; starts them on the least loaded arbiter, puts idle ones away, takes note
+//! of crashes. Also knows the workspaces in use.
+//! Asked by: the HTTP edge. Told by: sessions, supervisors. Talks to: sessions.
+//!
+//! - The edge reads [`Directory`] without asking; only the registry writes it.
+//! - One live actor an id: a session leaves by the registry alone, which takes it out of the directory first; a
+//!   successor starts only after it has exited or was given up.
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::Duration;
+
+use actix::prelude::*;
+use dashmap::DashMap;
+use protocol::{Session as Info, SessionId, SessionStatus};
+use serde::Serialize;
+use storage::{Change, Record, Store};
+use tokio::runtime::Handle;
+use tokio::sync::{Semaphore, oneshot, watch};
+use tokio::time::Instant;
+
+use crate::session::{
+    Abort, CommandError, Delete, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TellOpenParts, WaitTurn,
+};
+use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
+use crate::workspace::{Workspace, WorkspaceDeps};
+
+/// Most commands that wait for one session; the edge gives out the places.
+pub const PLACES: usize = 64;
+/// Most messages in a session's mailbox: the edge's, and those of its own unit.
+const MAILBOX: usize = 1024;
+/// A session that had nothing to do for this long is put away.
+const SESSION_IDLE: Duration = Duration::from_secs(60);
+/// How often idle ones are looked for, while there are any.
+const SWEEP: Duration = Duration::from_secs(15);
+/// Crashes that are remembered.
+const CRASHES: usize = 100;
+/// A turn that was begun so often is resumed alone, after the others.
+const LAST_ATTEMPT: u32 = crate::session::recovery::MAX_ATTEMPTS - 1;
+
+/// Where the edge finds sessions and workspaces. Written by the registry alone.
+#[derive(Clone, Default)]
+pub struct Directory {
+    sessions: Arc<DashMap<SessionId, SessionHandle>>,
+    workspaces: Arc<DashMap<PathBuf, Addr<Workspace>>>,
+}
+
+/// A live session.
+#[derive(Clone)]
+pub struct SessionHandle {
+    /// Where it takes messages.
+    pub address: Addr<Session>,
+    /// Places for commands of the edge.
+    pub places: Arc<Semaphore>,
+    /// What it is doing.
+    pub status: watch::Receiver<SessionStatus>,
+    /// Where it works.
+    pub directory: Arc<str>,
+}
+
+impl Directory {
+    /// Returns a live session.
+    pub fn session(&self, id: &SessionId) -> Option<SessionHandle> {
+        self.sessions.get(id).map(|entry| entry.clone())
+    }
+
+    /// Returns the workspace of a directory in use.
+    pub fn workspace(&self, directory: &std::path::Path) -> Option<Addr<Workspace>> {
+        self.workspaces.get(directory).map(|entry| entry.clone())
+    }
+
+    /// Returns the sessions that do something, each with where it works.
+    pub fn busy(&self) -> Vec<(SessionId, SessionStatus, Arc<str>)> {
+        let status = |entry: dashmap::mapref::multiple::RefMulti<'_, SessionId, SessionHandle>| {
+            let status = entry.status.borrow().clone();
+            (status != SessionStatus::idle()).then(|| (entry.key().clone(), status, entry.directory.clone()))
+        };
+        self.sessions.iter().filter_map(status).collect()
+    }
+
+    /// Returns how many sessions are live.
+    pub fn live(&self) -> usize {
+        self.sessions.len()
+    }
+}
+
+/// Where is this session? Started where it isn't live; it must be stored.
+#[derive(Message)]
+#[rtype(result = "Result<SessionHandle, CommandError>")]
+pub struct Locate(pub SessionId);
+
+/// Where is the workspace of this directory? Started where it isn't in use.
+#[derive(Message)]
+#[rtype(result = "Addr<Workspace>")]
+pub struct LocateWorkspace(pub PathBuf);
+
+/// Make this session.
+#[derive(Message)]
+#[rtype(result = "Result<SessionHandle, CommandError>")]
+pub struct Create(pub Box<Info>);
+
+/// Take a session out, its subagents' before it.
+#[derive(Message)]
+#[rtype(result = "Result<(), CommandError>")]
+pub struct DeleteSession(pub SessionId);
+
+/// Stop a session's turn, and those of its subagents.
+#[derive(Message)]
+#[rtype(result = "Result<(), CommandError>")]
+pub struct AbortSession(pub SessionId);
+
+/// Wait for the end of a turn and give the answer's last words, or why there are none.
+#[derive(Message)]
+#[rtype(result = "Result<Result<String, String>, CommandError>")]
+pub struct AwaitTurn {
+    /// The session.
+    pub session_id: SessionId,
+    /// The prompt.
+    pub message_id: protocol::MessageId,
+}
+
+/// A session has nothing to do.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Quiet(pub SessionId);
+
+/// A session is deleted and goes.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Leave(pub SessionId);
+
+/// Settle what a crash left, then go on with it. Answered when all is settled, before anything goes on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Recover {
+    /// Only these sessions; none: all.
+    pub only: Option<Vec<SessionId>>,
+}
+
+/// A client came in the middle: busy sessions tell their open parts whole.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct TellOpenPartsOfAll;
+
+/// What crashed and was started again?
+#[derive(Message)]
+#[rtype(result = "Report")]
+pub struct GetReport;
+
+/// What crashed and was started again.
+#[derive(Clone, Debug, Default, Serialize, MessageResponse)]
+pub struct Report {
+    /// Live sessions.
+    pub sessions: usize,
+    /// Workspaces in use.
+    pub workspaces: usize,
+    /// Restarts since the process started, of all actors.
+    pub restarts: u64,
+    /// By actor: those that crashed.
+    pub actors: Vec<ActorReport>,
+    /// The latest crashes, newest first.
+    pub crashes: Vec<Crash>,
+}
+
+/// An actor that crashed.
+#[derive(Clone, Debug, Serialize)]
+pub struct ActorReport {
+    /// Which.
+    pub name: String,
+    /// How often it was started again.
+    pub restarts: u64,
+    /// It crashed too often and was given up.
+    pub failed: bool,
+}
+
+/// A crash.
+#[derive(Clone, Debug, Serialize)]
+pub struct Crash {
+    /// Which actor.
+    pub name: String,
+    /// What it died of.
+    pub reason: String,
+    /// When, in ms since the Unix epoch.
+    pub time: u64,
+}
+
+/// What the registry starts sessions with.
+#[derive(Clone)]
+pub struct RegistryDeps {
+    /// For each session; its workspace and its registry are filled in.
+    pub session: SessionTemplate,
+    /// For each workspace.
+    pub workspace: WorkspaceDeps,
+    /// Where actors live.
+    pub arbiters: Arc<Vec<ArbiterHandle>>,
+    /// Where waits run.
+    pub io: Handle,
+    /// Where the fate of what is started is told.
+    pub fates: FateLine,
+}
+
+/// Makes a session's dependencies of its workspace and the ways to its registry.
+pub type SessionTemplate = Arc<dyn Fn(Addr<Workspace>, RegistryLine) -> SessionDeps + Send + Sync>;
+
+/// Knows which sessions are live.
+pub struct SessionRegistry {
+    deps: RegistryDeps,
+    store: Store,
+    directory: Directory,
+    /// Sessions that were asked to go and have not said that they have, and who waits for them.
+    leaving: HashMap<SessionId, Vec<oneshot::Sender<()>>>,
+    /// Sessions that have nothing to do, and since when.
+    quiet: VecDeque<(Instant, SessionId)>,
+    /// Workspaces, and when they were last asked for.
+    used: HashMap<PathBuf, Instant>,
+    next_arbiter: usize,
+    report: Report,
+    counts: HashMap<String, (u64, bool)>,
+    is_sweeping: bool,
+}
+
+impl SessionRegistry {
+    /// Returns a registry without sessions. `directory` is what the edge reads.
+    pub fn new(deps: RegistryDeps, store: Store, directory: Directory) -> Self {
+        Self {
+            deps,
+            store,
+            directory,
+            leaving: HashMap::new(),
+            quiet: VecDeque::new(),
+            used: HashMap::new(),
+            next_arbiter: 0,
+            report: Report::default(),
+            counts: HashMap::new(),
+            is_sweeping: false,
+        }
+    }
+
+    fn line(&self, ctx: &mut Context<Self>) -> RegistryLine {
+        let address = ctx.address();
+        RegistryLine {
+            quiet: address.clone().recipient(),
+            leave: address.clone().recipient(),
+            wait: address.clone().recipient(),
+            stop: address.recipient(),
+        }
+    }
+
+    fn arbiter(&mut self) -> ArbiterHandle {
+        self.next_arbiter = self.next_arbiter.wrapping_add(1);
+        let arbiters = &self.deps.arbiters;
+        arbiters[self.next_arbiter % arbiters.len().max(1)].clone()
+    }
+
+    fn start(&mut self, id: &SessionId, directory: &str, start: Start, ctx: &mut Context<Self>) -> SessionHandle {
+        let workspace = self.workspace(PathBuf::from(directory), ctx);
+        let deps = (self.deps.session)(workspace, self.line(ctx));
+        let (status, seen) = watch::channel(SessionStatus::idle());
+        let arbiter = self.arbiter();
+        let own = id.clone();
+        let address = supervisor::start(
+            &arbiter,
+            Name::Session(id.clone()),
+            Intensity::default(),
+            &self.deps.fates,
+            MAILBOX,
+            move |lifeline| Session::new(own, deps, lifeline, status, start),
+        );
+        let handle = SessionHandle {
+            address,
+            places: Arc::new(Semaphore::new(PLACES)),
+            status: seen,
+            directory: directory.into(),
+        };
+        self.directory.sessions.insert(id.clone(), handle.clone());
+        handle
+    }
+
+    fn workspace(&mut self, directory: PathBuf, ctx: &mut Context<Self>) -> Addr<Workspace> {
+        self.used.insert(directory.clone(), Instant::now());
+        if let Some(workspace) = self.directory.workspace(&directory) {
+            return workspace;
+        }
+        let deps = self.deps.workspace.clone();
+        let own = directory.clone();
+        let arbiter = self.arbiter();
+        let workspace = supervisor::start(
+            &arbiter,
+            Name::Workspace(directory.to_string_lossy().into_owned()),
+            Intensity::default(),
+            &self.deps.fates,
+            MAILBOX,
+            move |_| Workspace::new(own, deps),
+        );
+        self.directory.workspaces.insert(directory, workspace.clone());
+        self.sweep_later(ctx);
+        workspace
+    }
+
+    /// The live session, started where it isn't. `directory` is where it works.
+    fn live(&mut self, id: &SessionId, directory: &str, start: Start, ctx: &mut Context<Self>) -> SessionHandle {
+        match self.directory.session(id) {
+            Some(handle) => handle,
+            None => self.start(id, directory, start, ctx),
+        }
+    }
+
+    /// Takes a session out and drops its address: it drains its mailbox and exits.
+    fn put_away(&mut self, id: &SessionId) {
+        if self.directory.sessions.remove(id).is_some() {
+            self.leaving.entry(id.clone()).or_default();
+        }
+    }
+
+    fn sweep_later(&mut self, ctx: &mut Context<Self>) {
+        if !self.is_sweeping {
+            self.is_sweeping = true;
+            ctx.run_later(SWEEP, |registry, ctx| {
+                registry.is_sweeping = false;
+                registry.sweep(ctx);
+            });
+        }
+    }
+
+    fn sweep(&mut self, ctx: &mut Context<Self>) {
+        let now = Instant::now();
+        while let Some((since, id)) = self.quiet.front().cloned() {
+            if now.duration_since(since) < SESSION_IDLE {
+                break;
+            }
+            self.quiet.pop_front();
+            let is_idle = self.directory.sessions.get(&id).is_some_and(|handle| {
+                *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
+            });
+            // One that became quiet again later is further back in the line.
+            if is_idle && !self.quiet.iter().any(|(_, other)| *other == id) {
+                self.put_away(&id);
+            }
+        }
+        let worked_in: HashSet<PathBuf> =
+            self.directory.sessions.iter().map(|entry| PathBuf::from(&*entry.directory)).collect();
+        let idle_for = Duration::from_millis(protocol::config::WorkspaceConfig::default().idle_ms);
+        let unused: Vec<PathBuf> = self
+            .used
+            .iter()
+            .filter(|(path, last)| now.duration_since(**last) >= idle_for && !worked_in.contains(*path))
+            .map(|(path, _)| path.clone())
+            .collect();
+        for path in unused {
+            self.used.remove(&path);
+            self.directory.workspaces.remove(&path);
+        }
+        if !self.quiet.is_empty() || !self.used.is_empty() {
+            self.sweep_later(ctx);
+        }
+    }
+
+    fn note(&mut self, name: &Name, kind: &FateKind) {
+        let entry = self.counts.entry(name.to_string()).or_default();
+        let reason = match kind {
+            FateKind::Restarting { reason } => {
+                entry.0 += 1;
+                self.report.restarts += 1;
+                reason
+            }
+            FateKind::GaveUp { reason } => {
+                entry.1 = true;
+                reason
+            }
+            FateKind::Exited => return,
+        };
+        let time = self.deps.workspace.clock.now_ms();
+        let crash = Crash { name: name.to_string(), reason: reason.clone(), time };
+        self.report.crashes.insert(0, crash);
+        self.report.crashes.truncate(CRASHES);
+    }
+
+    /// A session was given up: it is parked until somebody asks for it, and says so.
+    fn park(&mut self, id: &SessionId, reason: &str) {
+        if let Some((_, handle)) = self.directory.sessions.remove(id) {
+            let error = protocol::SessionError::unknown(format!(
+                "The session crashed again and again ({reason}) and was stopped; the next prompt starts it afresh."
+            ));
+            let status = protocol::Event::SessionStatus { session_id: id.clone(), status: SessionStatus::idle() };
+            let events = [
+                protocol::Event::SessionError { session_id: Some(id.clone()), error },
+                status,
+                protocol::Event::SessionIdle { session_id: id.clone() },
+            ];
+            let origin = storage::Origin { directory: handle.directory.to_string(), project: "global".into() };
+            let changes = events.into_iter().map(Change::Notice).collect();
+            let record = Record { fence: None, origin: Arc::new(origin), changes, room: None };
+            self.deps.workspace.journal.record(record).detach();
+        }
+    }
+}
+
+impl Actor for SessionRegistry {
+    type Context = Context<Self>;
+}
+
+impl Supervised for SessionRegistry {
+    fn restarting(&mut self, _: &mut Self::Context) {
+        // The directory is only an index: sessions live on, and are found again by it.
+        self.quiet.clear();
+        self.is_sweeping = false;
+    }
+}
+
+impl Handler<Fate> for SessionRegistry {
+    type Result = ();
+
+    fn handle(&mut self, Fate { name, kind }: Fate, _: &mut Self::Context) {
+        self.note(&name, &kind);
+        match (&name, &kind) {
+            (Name::Session(id), FateKind::Exited | FateKind::GaveUp { .. }) => {
+                if let FateKind::GaveUp { reason } = &kind {
+                    self.park(id, reason);
+                }
+                for waiting in self.leaving.remove(id).unwrap_or_default() {
+                    let _ = waiting.send(());
+                }
+            }
+            (Name::Workspace(directory), FateKind::GaveUp { .. }) => {
+                self.directory.workspaces.remove(std::path::Path::new(directory));
+            }
+            _ => {}
+        }
+    }
+}
+
+impl Handler<Locate> for SessionRegistry {
+    type Result = ResponseActFuture<Self, Result<SessionHandle, CommandError>>;
+
+    fn handle(&mut self, Locate(id): Locate, _: &mut Self::Context) -> Self::Result {
+        if let Some(handle) = self.directory.session(&id) {
+            return Box::pin(fut::ready(Ok(handle)));
+        }
+        let gone = self.leaving.get_mut(&id).map(|waiting| {
+            let (left, gone) = oneshot::channel();
+            waiting.push(left);
+            gone
+        });
+        let store = self.store.clone();
+        let wanted = id.clone();
+        let find = async move {
+            if let Some(gone) = gone {
+                let _ = gone.await;
+            }
+            store.session(&wanted).await.map_err(|error| CommandError::Broken(error.to_string()))
+        };
+        Box::pin(find.into_actor(self).map(move |found, registry, ctx| match found? {
+            Some(info) => Ok(registry.live(&id, &info.directory, Start::Stored, ctx)),
+            None => Err(CommandError::NotFound(id)),
+        }))
+    }
+}
+
+impl Handler<LocateWorkspace> for SessionRegistry {
+    type Result = MessageResult<LocateWorkspace>;
+
+    fn handle(&mut self, LocateWorkspace(directory): LocateWorkspace, ctx: &mut Self::Context) -> Self::Result {
+        MessageResult(self.workspace(directory, ctx))
+    }
+}
+
+impl Handler<Create> for SessionRegistry {
+    type Result = Result<SessionHandle, CommandError>;
+
+    fn handle(&mut self, Create(info): Create, ctx: &mut Self::Context) -> Self::Result {
+        let (id, directory) = (info.id.clone(), info.directory.clone());
+        Ok(self.start(&id, &directory, Start::New(info), ctx))
+    }
+}
+
+/// Finds a live session from outside of the registry's handlers, starting it where needed.
+async fn locate(registry: &Addr<SessionRegistry>, id: &SessionId) -> Result<SessionHandle, CommandError> {
+    registry.send(Locate(id.clone())).await.map_err(|_| CommandError::Unknown)?
+}
+
+impl Handler<DeleteSession> for SessionRegistry {
+    type Result = ResponseFuture<Result<(), CommandError>>;
+
+    fn handle(&mut self, DeleteSession(id): DeleteSession, ctx: &mut Self::Context) -> Self::Result {
+        let (registry, store) = (ctx.address(), self.store.clone());
+        let task = self.deps.io.spawn(async move {
+            let broken = |error: storage::StorageError| CommandError::Broken(error.to_string());
+            let mut below = store.descendants(&id).await.map_err(broken)?;
+            below.reverse();
+            for child in below {
+                match locate(&registry, &child).await {
+                    Ok(handle) => handle.address.send(Delete).await.map_err(|_| CommandError::Unknown)??,
+                    Err(CommandError::NotFound(_)) => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            let handle = locate(&registry, &id).await?;
+            handle.address.send(Delete).await.map_err(|_| CommandError::Unknown)?
+        });
+        Box::pin(async move { task.await.unwrap_or(Err(CommandError::Unknown)) })
+    }
+}
+
+impl Handler<AbortSession> for SessionRegistry {
+    type Result = ResponseFuture<Result<(), CommandError>>;
+
+    fn handle(&mut self, AbortSession(id): AbortSession, _: &mut Self::Context) -> Self::Result {
+        // One that isn't live runs nothing. Its subagents are stopped by the calls that wait for them.
+        let Some(handle) = self.directory.session(&id) else { return Box::pin(async { Ok(()) }) };
+        Box::pin(async move { handle.address.send(Abort).await.map_err(|_| CommandError::Unknown)? })
+    }
+}
+
+impl Handler<AwaitTurn> for SessionRegistry {
+    type Result = ResponseFuture<Result<Result<String, String>, CommandError>>;
+
+    fn handle(&mut self, wait: AwaitTurn, ctx: &mut Self::Context) -> Self::Result {
+        let registry = ctx.address();
+        Box::pin(async move {
+            loop {
+                let handle = locate(&registry, &wait.session_id).await?;
+                let end = handle.address.send(WaitTurn(wait.message_id.clone())).await;
+                match end {
+                    Ok(end) => match end?.await {
+                        Ok(end) => return Ok(last_words(end)),
+                        // It fell and comes back.
+                        Err(_) => continue,
+                    },
+                    Err(_) => continue,
+                }
+            }
+        })
+    }
+}
+
+/// What a subagent's parent reads: the last text, or why there is none.
+fn last_words(end: crate::session::TurnEnd) -> Result<String, String> {
+    let answer = end.map_err(|gone| gone.to_string())?;
+    let info = answer.info.as_assistant();
+    if let Some(error) = info.and_then(|m| m.error.as_ref()) {
+        return Err(error.message().to_owned());
+    }
+    let rejected = answer.parts.iter().rev().find_map(|part| match &part.as_tool()?.state {
+        protocol::ToolState::Error { error, .. } => Some(error.clone()),
+        _ => None,
+    });
+    let text = answer.parts.iter().rev().find_map(|part| part.as_text());
+    match (text, rejected) {
+        (Some(text), _) => Ok(text.to_owned()),
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(String::new()),
+    }
+}
+
+impl Handler<Quiet> for SessionRegistry {
+    type Result = ();
+
+    fn handle(&mut self, Quiet(id): Quiet, ctx: &mut Self::Context) {
+        self.quiet.push_back((Instant::now(), id));
+        self.sweep_later(ctx);
+    }
+}
+
+impl Handler<Leave> for SessionRegistry {
+    type Result = ();
+
+    fn handle(&mut self, Leave(id): Leave, _: &mut Self::Context) {
+        self.put_away(&id);
+    }
+}
+
+impl Handler<Recover> for SessionRegistry {
+    type Result = ResponseActFuture<Self, ()>;
+
+    fn handle(&mut self, Recover { only }: Recover, _: &mut Self::Context) -> Self::Result {
+        let store = self.store.clone();
+        let find = async move {
+            let turns = store.open_turns().await.unwrap_or_else(|error| {
+                tracing::error!(%error, "open turns can't be read; sessions settle when they are next used");
+                Vec::new()
+            });
+            let mut sessions: Vec<Info> = Vec::new();
+            for turn in turns {
+                let wanted = only.as_ref().is_none_or(|only| only.contains(&turn.session_id));
+                if wanted && !sessions.iter().any(|info| info.id == turn.session_id) {
+                    sessions.extend(store.session(&turn.session_id).await.ok().flatten());
+                }
+            }
+            // Parents settle before the children that hang on their calls.
+            sessions.sort_by_key(|info| (info.parent_id.is_some(), info.time.created));
+            sessions
+        };
+        Box::pin(find.into_actor(self).then(|sessions, registry, ctx| {
+            let handles: Vec<SessionHandle> =
+                sessions.iter().map(|info| registry.live(&info.id, &info.directory, Start::Held, ctx)).collect();
+            let io = registry.deps.io.clone();
+            async move {
+                let mut settled = Vec::new();
+                for handle in handles {
+                    let attempts = handle.address.send(Settle).await.unwrap_or(0);
+                    settled.push((handle, attempts));
+                }
+                if !settled.is_empty() {
+                    tracing::info!(sessions = settled.len(), "open turns go on");
+                }
+                io.spawn(resume(settled));
+            }
+            .into_actor(registry)
+        }))
+    }
+}
+
+/// Lets settled sessions go on: those that may take the process down again alone, after the others.
+async fn resume(settled: Vec<(SessionHandle, u32)>) {
+    let (dangerous, calm): (Vec<_>, Vec<_>) = settled.into_iter().partition(|(_, attempts)| *attempts >= LAST_ATTEMPT);
+    for (handle, _) in calm {
+        let _ = handle.address.send(Resume).await;
+    }
+    for (mut handle, _) in dangerous {
+        let _ = handle.address.send(Resume).await;
+        let idle = handle.status.wait_for(|status| *status == SessionStatus::idle());
+        let _ = tokio::time::timeout(Duration::from_secs(30), idle).await;
+    }
+}
+
+impl Handler<TellOpenPartsOfAll> for SessionRegistry {
+    type Result = ();
+
+    fn handle(&mut self, _: TellOpenPartsOfAll, _: &mut Self::Context) {
+        for entry in self.directory.sessions.iter() {
+            if *entry.status.borrow() != SessionStatus::idle() {
+                // A session whose mailbox is full has more to tell than this.
+                let _ = entry.address.try_send(TellOpenParts);
+            }
+        }
+    }
+}
+
+impl Handler<GetReport> for SessionRegistry {
+    type Result = Report;
+
+    fn handle(&mut self, _: GetReport, _: &mut Self::Context) -> Report {
+        let actors = self.counts.iter().map(|(name, (restarts, failed))| ActorReport {
+            name: name.clone(),
+            restarts: *restarts,
+            failed: *failed,
+        });
+        Report {
+            sessions: self.directory.sessions.len(),
+            workspaces: self.directory.workspaces.len(),
+            actors: actors.collect(),
+            ..self.report.clone()
+        }
+    }
+}

@@ -1,0 +1,257 @@
+//! What a running call asks of the runtime.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use actix::prelude::*;
+use futures::FutureExt;
+use futures::future::BoxFuture;
+use protocol::question::{Answers, Question};
+use protocol::{Event, JsonMap, PartId, SessionId, Todo};
+use serde_json::{Value, json};
+use storage::journal::ProcessRow;
+use storage::{Ack, Change, JournalError, Record};
+use tokio::sync::{OnceCell, oneshot, watch};
+use tokio_util::sync::CancellationToken;
+use tools::process::{ProcessGroup, RecordedGroup};
+use tools::{Ask, Delegation, Desk, Effects, Progress, Refusal, ToolError};
+
+use super::limits::Signals;
+use super::{Call, ExecutorDeps, StepSnapshot};
+use crate::permission_broker::{self as broker, Asker};
+use crate::session_registry::{AbortSession, AwaitTurn};
+use crate::workspace::{Freshness, TakeSnapshot};
+
+/// How long a call waits before it asks a broker again that went away.
+const ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+
+/// The snapshot before a step's first effects: taken once, by whichever call comes first.
+pub struct SnapshotGate {
+    taken: OnceCell<Option<String>>,
+    freshness: Freshness,
+}
+
+impl SnapshotGate {
+    /// Returns a gate. `freshness` says whether the last snapshot may stand for it.
+    pub fn new(freshness: Freshness) -> Self {
+        Self { taken: OnceCell::new(), freshness }
+    }
+}
+
+/// Start a subagent for a call, or find the one it started before a crash. Stored when answered.
+#[derive(Message)]
+#[rtype(result = "Result<Delegated, ToolError>")]
+pub struct Delegate {
+    /// The call's message.
+    pub message_id: protocol::MessageId,
+    /// The call's part, which then names the subagent's session.
+    pub part_id: PartId,
+    /// What it is told.
+    pub delegation: Delegation,
+}
+
+/// A subagent that works.
+#[derive(Clone, Debug)]
+pub struct Delegated {
+    /// Its session.
+    pub session_id: SessionId,
+    /// The prompt it answers.
+    pub message_id: protocol::MessageId,
+}
+
+/// What a running call asks of the runtime.
+#[derive(Clone)]
+pub struct CallDesk {
+    deps: ExecutorDeps,
+    asker: Asker,
+    part_id: PartId,
+    gate: Arc<super::SnapshotGate>,
+    changes_files: bool,
+    unasked: bool,
+    cancel: CancellationToken,
+    waiting: Arc<watch::Sender<usize>>,
+    progress: Arc<watch::Sender<Progress>>,
+}
+
+impl CallDesk {
+    /// Returns the desk of a call, and what it signals.
+    pub fn new(deps: ExecutorDeps, call: &Call, cancel: CancellationToken) -> (Self, Signals) {
+        let (waiting, waits) = watch::channel(0);
+        let (progress, progresses) = watch::channel(Progress::default());
+        let desk = Self {
+            deps,
+            asker: call.asker.clone(),
+            part_id: call.part_id.clone(),
+            gate: call.gate.clone(),
+            changes_files: call.tool.traits().changes_files,
+            unasked: call.unasked,
+            cancel,
+            waiting: Arc::new(waiting),
+            progress: Arc::new(progress),
+        };
+        (desk, Signals { waiting: waits, progress: progresses })
+    }
+
+    /// Asks whether the same call may run yet again.
+    pub async fn ask_about_loop(&self, call: &Call) -> Result<(), ToolError> {
+        let tool = call.tool.id().to_owned();
+        let metadata = JsonMap::from_iter([
+            ("tool".to_owned(), json!(tool)),
+            ("input".to_owned(), Value::Object(call.input.clone())),
+        ]);
+        let ask = Ask::new("doom_loop", vec![tool.clone()], vec![tool], metadata);
+        Ok(self.ask_broker(ask, false).await?)
+    }
+
+    async fn ask_broker(&self, ask: Ask, names_call: bool) -> Result<(), Refusal> {
+        if self.unasked {
+            return Ok(());
+        }
+        let _waits = Waits::new(&self.waiting);
+        loop {
+            let (answer, verdict) = oneshot::channel();
+            let message = broker::Ask { asker: self.asker.clone(), ask: ask.clone(), names_call, answer };
+            let sent = self.deps.broker.send(message).await;
+            match (sent, verdict.await) {
+                (Ok(()), Ok(verdict)) => return verdict,
+                // Nobody decided: the broker fell, or the session moved on and this call will be dropped.
+                _ => self.pause().await?,
+            }
+        }
+    }
+
+    async fn pause(&self) -> Result<(), Refusal> {
+        tokio::select! {
+            () = self.cancel.cancelled() => Err(Refusal::Withdrawn),
+            () = tokio::time::sleep(ASK_AGAIN) => Ok(()),
+        }
+    }
+
+    fn record(&self, changes: Vec<Change>) -> Ack {
+        let (fence, origin) = (Some(self.asker.fence.clone()), self.asker.origin.clone());
+        self.deps.journal.record(Record { fence, origin, changes, room: None })
+    }
+
+    #[expect(clippy::disallowed_methods, reason = "bounded: one for each step")]
+    async fn snapshot_before_effects(&self) {
+        let gate = &self.gate;
+        let take = || async {
+            let taken = self.deps.workspace.send(TakeSnapshot { freshness: gate.freshness }).await;
+            let tree = taken.ok().flatten();
+            let message_id = self.asker.message_id.clone();
+            self.deps.session.snapshot.do_send(StepSnapshot { message_id, tree: tree.clone() });
+            tree
+        };
+        gate.taken.get_or_init(take).await;
+    }
+
+    fn process_row(&self, group: ProcessGroup) -> ProcessRow {
+        let RecordedGroup { boot_id, started, .. } = RecordedGroup::of(group);
+        ProcessRow { pgid: group.0, boot_id, session_id: self.asker.fence.session_id.clone(), started }
+    }
+}
+
+impl Desk for CallDesk {
+    fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), Refusal>> {
+        self.ask_broker(ask, true).boxed()
+    }
+
+    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>> {
+        async move {
+            let _waits = Waits::new(&self.waiting);
+            loop {
+                let (answer, answers) = oneshot::channel();
+                let (asker, questions) = (self.asker.clone(), questions.clone());
+                let sent = self.deps.broker.send(broker::AskQuestions { asker, questions, answer }).await;
+                match (sent, answers.await) {
+                    (Ok(()), Ok(answers)) => return answers,
+                    _ => self.pause().await?,
+                }
+            }
+        }
+        .boxed()
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
+        async move {
+            if self.changes_files {
+                self.snapshot_before_effects().await;
+            }
+            let started = Change::CallStarted(self.asker.fence.session_id.clone(), self.part_id.clone());
+            match self.record(vec![started]).await {
+                Ok(()) => Ok(Effects::stored()),
+                Err(JournalError::Stale | JournalError::Poisoned | JournalError::Closed) => Err(ToolError::Aborted),
+                Err(error) => Err(ToolError::failed(format!("the call was not run: {error}"))),
+            }
+        }
+        .boxed()
+    }
+
+    fn progress(&self, progress: Progress) {
+        self.progress.send_replace(progress);
+    }
+
+    fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        let change = Change::Todos(self.asker.fence.session_id.clone(), todos);
+        let stored = self.record(vec![change]);
+        async move { stored.await.map_err(|error| ToolError::failed(format!("the list was not stored: {error}"))) }
+            .boxed()
+    }
+
+    fn file_edited(&self, path: &Path) {
+        let event = Event::FileEdited { file: path.to_string_lossy().into_owned() };
+        self.record(vec![Change::Notice(event)]).detach();
+    }
+
+    fn process_started(&self, group: ProcessGroup) {
+        self.record(vec![Change::ProcessStarted(self.process_row(group))]).detach();
+    }
+
+    fn process_ended(&self, group: ProcessGroup) {
+        // Also when the session has moved on: the row is of the process, not of the turn.
+        let (origin, changes) = (self.asker.origin.clone(), vec![Change::ProcessEnded(self.process_row(group))]);
+        self.deps.journal.record(Record { fence: None, origin, changes, room: None }).detach();
+    }
+
+    fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<tools::Delegated, ToolError>> {
+        async move {
+            let gone = || ToolError::failed("the session that called is gone");
+            let (message_id, part_id) = (self.asker.message_id.clone(), self.part_id.clone());
+            let started = self.deps.session.delegate.send(Delegate { message_id, part_id, delegation });
+            let Delegated { session_id, message_id } = started.await.map_err(|_| gone())??;
+            loop {
+                let wait = AwaitTurn { session_id: session_id.clone(), message_id: message_id.clone() };
+                tokio::select! {
+                    () = self.cancel.cancelled() => {
+                        // The subagent stops with its parent; nobody waits for how it ends.
+                        let _ = self.deps.session.stop.send(AbortSession(session_id.clone())).await;
+                        return Err(ToolError::Aborted);
+                    }
+                    ended = self.deps.session.wait.send(wait) => match ended {
+                        Ok(Ok(answer)) => return Ok(tools::Delegated { session_id, answer }),
+                        Ok(Err(error)) => return Err(ToolError::failed(error.to_string())),
+                        // Its actor fell and comes back: wait anew.
+                        Err(_) => self.pause().await?,
+                    }
+                }
+            }
+        }
+        .boxed()
+    }
+}
+
+/// Counts a wait for a person as long as it lives.
+struct Waits<'a>(&'a watch::Sender<usize>);
+
+impl<'a> Waits<'a> {
+    fn new(count: &'a watch::Sender<usize>) -> Self {
+        count.send_modify(|waiting| *waiting += 1);
+        Self(count)
+    }
+}
+
+impl Drop for Waits<'_> {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+    }
+}

@@ -1,0 +1,286 @@
+//! Commands that mean something to the judge: shells, builtins, `find`, `git`.
+
+use std::collections::BTreeSet;
+
+use super::Judge;
+use super::command::{How, Input, joined};
+use super::names::{is_dangerous, is_dangerous_git_setting};
+use super::paths::base_name;
+use super::state::State;
+use super::word::{ANY, Word};
+use super::wrappers::{SHELLS, is_name};
+
+impl Judge<'_> {
+    /// Judges a call of a shell.
+    pub(super) fn shell(&mut self, arguments: &[Word], state: &State, input: &Input) {
+        let mut takes_text = false;
+        let mut takes_input = false;
+        let mut words = arguments.iter();
+        let mut first = None;
+        while let Some(word) = words.next() {
+            match word.exact() {
+                Some("--" | "-") => {
+                    first = words.next();
+                    break;
+                }
+                Some("--rcfile" | "--init-file") => {
+                    words.next();
+                    self.ask("a shell reads another start file");
+                }
+                Some(option) if option.starts_with("--") => {}
+                Some(option) if option.starts_with(['-', '+']) => {
+                    takes_text |= option.starts_with('-') && option.contains('c');
+                    takes_input |= option.contains('s');
+                    if option.ends_with(['o', 'O']) {
+                        words.next();
+                    }
+                }
+                _ => {
+                    first = Some(word);
+                    break;
+                }
+            }
+        }
+        match first {
+            Some(text) if takes_text => self.text(&text.exact().map(str::to_owned), &mut state.clone()),
+            None if takes_text => self.ask("a shell is given no command"),
+            Some(file) if !takes_input && !is_stdin(file) => {
+                if file.exact().is_none() || file.is_process {
+                    self.ask("a shell runs a script that is made while the command runs");
+                }
+            }
+            _ => match input {
+                Input::Empty if !self.redirected_for_good && !first.is_some_and(is_descriptor) => {}
+                Input::Text(text) => self.script(text, &mut state.clone()),
+                Input::Empty => self.ask("a shell reads its commands from its input"),
+                Input::Unknown => self.ask("a shell reads its commands from its input"),
+            },
+        }
+    }
+
+    /// Judges a text given to a shell; none when it isn't known.
+    pub(super) fn text(&mut self, text: &Option<String>, state: &mut State) {
+        match text {
+            Some(text) => self.script(text, state),
+            None => self.ask("a shell runs a text that is made while the command runs"),
+        }
+    }
+
+    pub(super) fn source(&mut self, arguments: &[Word], state: &mut State, input: &Input) {
+        match arguments.first() {
+            Some(file) if is_stdin(file) => match input {
+                Input::Text(text) => self.script(&text.clone(), state),
+                _ => self.ask("the shell reads commands from its input"),
+            },
+            Some(file) if file.exact().is_some() && !file.is_process => {}
+            _ => self.ask("the shell reads commands that are made while the command runs"),
+        }
+        // Whatever the file sets.
+        for values in state.variables.values_mut() {
+            *values = BTreeSet::from([ANY.to_string()]);
+        }
+    }
+
+    pub(super) fn alias(&mut self, arguments: &[Word], state: &mut State) {
+        for argument in arguments {
+            match argument.exact() {
+                Some(text) => {
+                    if let Some((name, text)) = text.split_once('=') {
+                        self.script(text, &mut state.clone());
+                        state.aliases.entry(name.to_owned()).or_default().insert(text.into());
+                    }
+                }
+                None => self.ask("an alias is made while the command runs"),
+            }
+        }
+    }
+
+    /// Asks where what a program finds or reads becomes part of a text that a shell runs.
+    pub(super) fn filled_in(&mut self, words: &[Word], mark: &str) {
+        let has_shell =
+            words.iter().any(|w| w.exact().is_some_and(|name| SHELLS.contains(&base_name(name)) || name == "eval"));
+        if has_shell
+            && words
+                .iter()
+                .any(|word| word.raw.contains(mark) && word.raw != mark || word.raw == mark && is_text(words, word))
+        {
+            self.ask("the input becomes part of a text that a shell runs");
+        }
+    }
+
+    /// Judges the commands behind options such as `-exec`, each up to `;` or `+`.
+    pub(super) fn executed(&mut self, arguments: &[Word], options: &[&str], state: &State, how: &How) {
+        let is_option = |word: &Word| word.exact().is_some_and(|text| options.contains(&text));
+        for (at, _) in arguments.iter().enumerate().filter(|(_, word)| is_option(word)) {
+            let rest = arguments.get(at + 1..).unwrap_or_default();
+            let end = rest.iter().position(|w| matches!(w.exact(), Some(";" | "+"))).unwrap_or(rest.len());
+            let inner = rest.get(..end).unwrap_or_default();
+            self.filled_in(inner, "{}");
+            if inner.first().is_some_and(|name| name.raw.contains('{')) {
+                self.ask("the command's name comes from the files that are found");
+            }
+            self.run(inner, &mut state.clone(), &How { stays: false, input: Input::Empty, ..how.clone() });
+        }
+    }
+
+    /// Judges what `su -c TEXT` and the like run; `flock FILE COMMAND` takes words too.
+    pub(super) fn behind_c(&mut self, name: &str, arguments: &[Word], state: &State, how: &How) {
+        let is_c = |word: &Word| {
+            word.exact().is_some_and(|text| {
+                text == "--command" || (!text.starts_with("--") && text.starts_with('-') && text.ends_with('c'))
+            })
+        };
+        if let Some(at) = arguments.iter().position(is_c) {
+            let text = arguments.get(at + 1).and_then(Word::exact).map(str::to_owned);
+            return self.text(&text, &mut state.clone());
+        }
+        if let Some(text) = arguments.iter().find_map(|word| word.exact()?.strip_prefix("--command=")) {
+            return self.text(&Some(text.to_owned()), &mut state.clone());
+        }
+        if name == "flock" {
+            let front = arguments.iter().position(|word| !word.raw.starts_with('-')).unwrap_or_default();
+            let inner = arguments.get(front + 1..).unwrap_or_default();
+            self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
+        } else if how.input != Input::Empty {
+            self.ask("a shell reads its commands from its input");
+        }
+    }
+
+    /// Looks for what makes git run programs, and for commands it runs.
+    pub(super) fn git(&mut self, arguments: &[Word], state: &State) {
+        for (at, word) in arguments.iter().enumerate() {
+            let next = arguments.get(at + 1);
+            match word.exact() {
+                Some("-c") => {
+                    if next.and_then(Word::exact).is_none_or(is_dangerous_git_setting) {
+                        self.ask("a setting makes git run a program");
+                    }
+                }
+                Some(option)
+                    if ["--config-env", "--exec-path=", "--upload-pack", "--receive-pack"]
+                        .iter()
+                        .any(|o| option.starts_with(o)) =>
+                {
+                    self.ask("an option makes git run a program");
+                }
+                Some(option) if option.starts_with('-') => {}
+                Some("submodule" | "bisect") => {
+                    let run = arguments.iter().position(|w| matches!(w.exact(), Some("foreach" | "run")));
+                    let rest = run.and_then(|run| arguments.get(run + 1..)).unwrap_or_default();
+                    let rest: Vec<Word> = rest.iter().skip_while(|w| w.raw.starts_with("--")).cloned().collect();
+                    if run.is_some() {
+                        self.text(&joined(&rest), &mut state.clone());
+                    }
+                    return;
+                }
+                Some("rebase") => {
+                    let exec = arguments.iter().position(|w| matches!(w.exact(), Some("-x" | "--exec")));
+                    if let Some(exec) = exec {
+                        self.text(
+                            &arguments.get(exec + 1).and_then(Word::exact).map(str::to_owned),
+                            &mut state.clone(),
+                        );
+                    }
+                    return;
+                }
+                // The value of an option before the subcommand, or the subcommand.
+                _ if at > 0 && arguments.get(at - 1).is_some_and(|w| matches!(w.exact(), Some("-c" | "-C"))) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Notes variables that a builtin sets.
+    pub(super) fn sets(&mut self, name: &str, arguments: &[Word], state: &mut State) {
+        let into = arguments.iter().position(|word| word.exact() == Some("-v")).map(|at| at + 1);
+        for (at, word) in arguments.iter().enumerate() {
+            let is_target = if name == "printf" { Some(at) == into } else { true };
+            let text = word.exact().unwrap_or_default();
+            if matches!(text, "-C") && matches!(name, "mapfile" | "readarray") {
+                self.ask("the shell is given a command to run later");
+            }
+            self.evaluated(&word.raw);
+            let variable = text.split(['=', '+', '-', '*', '/']).next().unwrap_or_default();
+            if is_target && is_name(variable) {
+                self.assigned(variable, None);
+                state.scramble(variable);
+            }
+        }
+    }
+
+    /// Asks if setting a variable may change what runs.
+    pub(super) fn assigned(&mut self, name: &str, value: Option<&str>) {
+        if is_dangerous(name.trim_end_matches('+'), value) {
+            self.ask(&format!("{name} changes what commands do"));
+        }
+    }
+
+    pub(super) fn move_by(&mut self, name: &str, arguments: &[Word], state: &mut State) -> Option<State> {
+        let is_option = |word: &&Word| !matches!(word.exact(), Some("-P" | "-L" | "-e" | "-@" | "--" | "-n"));
+        let target = arguments.iter().find(is_option);
+        self.did_something();
+        if name == "popd" {
+            let back = state.stack.as_mut().and_then(Vec::pop).filter(|_| target.is_none());
+            match back {
+                Some(back) => state.go(back),
+                None => self.lost(state, "it is not known where popd goes"),
+            }
+            return None;
+        }
+        let destinations: Option<BTreeSet<_>> = match (target.map(|word| (word, word.exact())), &self.surroundings.home)
+        {
+            (None, Some(home)) if name != "pushd" => Some(BTreeSet::from([home.clone()])),
+            (Some((_, Some("-"))), _) if name != "pushd" && !state.before.is_empty() => Some(state.before.clone()),
+            (Some((word, value)), _)
+                if !word.climbs && !word.splits && value.is_none_or(|v| !v.starts_with(['-', '+'])) =>
+            {
+                let from = &state.cwds;
+                word.values.iter().flat_map(|value| from.iter().map(|from| self.destination(value, from))).collect()
+            }
+            _ => None,
+        };
+        let Some(destinations) = destinations.filter(|to| !to.is_empty()) else {
+            self.lost(state, "it is not known where the shell goes");
+            return None;
+        };
+        let mut sure = true;
+        for to in &destinations {
+            self.look(to, true);
+            sure &= state.made.contains(to) || (self.surroundings.look)(to).is_directory;
+        }
+        let before = state.clone();
+        if name == "pushd"
+            && let Some(stack) = &mut state.stack
+        {
+            stack.push(before.cwds.clone());
+        }
+        state.go(destinations);
+        if state.cwds.is_empty() {
+            self.ask("it is not known where the shell goes");
+        }
+        (!sure).then_some(before)
+    }
+
+    fn lost(&mut self, state: &mut State, reason: &str) {
+        state.lose();
+        self.ask(reason);
+    }
+}
+
+/// Returns whether the mark stands where a shell's text does: behind an option with `c`.
+fn is_text(words: &[Word], mark: &Word) -> bool {
+    words.windows(2).any(|pair| match pair {
+        [option, text] => text.raw == mark.raw && option.raw.starts_with('-') && option.raw.contains('c'),
+        _ => false,
+    })
+}
+
+fn is_descriptor(file: &Word) -> bool {
+    file.exact().is_some_and(|path| path.starts_with("/dev/fd/") || path.starts_with("/proc/"))
+}
+
+fn is_stdin(file: &Word) -> bool {
+    is_descriptor(file) && !file.is_process
+        || file.exact().is_some_and(|path| path == "-" || path == "/dev/stdin" || path.starts_with("/dev/fd/"))
+            && !file.is_process
+}

@@ -1,0 +1,268 @@
+//! Simple commands: what is listed for the rules, what they run in turn, and what they do to the shell itself.
+
+use super::names::arity;
+use super::parse::UNCLEAR;
+use super::paths::{base_name, is_changer, is_program};
+use super::state::State;
+use super::word::Word;
+use super::wrappers::{Gives, SHELLS, Wrapper, wrapper};
+use super::{Judge, Simple};
+
+/// Where a command's input comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Input {
+    /// `/dev/null`, as for the whole line.
+    Empty,
+    /// This text.
+    Text(String),
+    /// Another command, a file, a text made while it runs.
+    Unknown,
+}
+
+/// How a command is run.
+#[derive(Clone, Debug)]
+pub(super) struct How {
+    pub input: Input,
+    /// By this shell itself, so that `cd` has an effect.
+    pub stays: bool,
+    /// Its words were looked at for paths already, as another command's.
+    pub looked: bool,
+}
+
+/// Words that are no command's name.
+const RESERVED: &[&str] = &[
+    "!", "{", "}", "[[", "]]", "if", "then", "elif", "else", "fi", "while", "until", "for", "select", "do", "done",
+    "case", "esac", "function", "in",
+];
+
+impl Judge<'_> {
+    /// Judges a simple command. Afterwards `state` is what holds if it succeeds; returned is what holds if it fails,
+    /// where that differs.
+    pub(super) fn run(&mut self, words: &[Word], state: &mut State, how: &How) -> Option<State> {
+        if !self.enter() {
+            return None;
+        }
+        let failed = self.run_entered(words, state, how);
+        self.leave();
+        failed
+    }
+
+    fn run_entered(&mut self, words: &[Word], state: &mut State, how: &How) -> Option<State> {
+        let (first, arguments) = words.split_first()?;
+        let Some(path) = first.exact() else {
+            self.list(words);
+            self.paths(words, state, true);
+            self.ask("the command's name is made while it runs");
+            return None;
+        };
+        if first.expands {
+            self.ask("the command's name is made while it runs");
+        }
+        if RESERVED.contains(&&*first.raw) {
+            // The grammar took the shell's own word for a name (`! { …`).
+            self.ask(UNCLEAR);
+            return self.run(arguments, state, how);
+        }
+        let name = base_name(path);
+        if how.stays && matches!(name, "cd" | "pushd" | "popd" | "chdir") {
+            return self.move_by(name, arguments, state);
+        }
+        self.list(words);
+        if !how.looked {
+            self.paths(words, state, is_changer(name));
+        }
+        let how = How { looked: true, ..how.clone() };
+        self.defined(path, arguments, state);
+        if let Some(wrapper) = wrapper(name) {
+            return self.unwrap(wrapper, words, state, &how);
+        }
+        if SHELLS.contains(&name) {
+            self.shell(arguments, state, &how.input);
+            return None;
+        }
+        match name {
+            "eval" => self.text(&joined(behind_dashes(arguments)), state),
+            "source" | "." => self.source(behind_dashes(arguments), state, &how.input),
+            "trap" => {
+                let action = arguments.iter().find(|a| !matches!(a.exact(), Some("--" | "-p" | "-l")));
+                if let Some(action) = action.filter(|a| !matches!(a.exact(), Some("-" | ""))) {
+                    self.text(&action.exact().map(str::to_owned), &mut state.clone());
+                }
+            }
+            "alias" => self.alias(arguments, state),
+            "find" | "gfind" => self.executed(arguments, &["-exec", "-execdir", "-ok", "-okdir"], state, &how),
+            "fd" | "fdfind" => self.executed(arguments, &["-x", "--exec", "-X", "--exec-batch"], state, &how),
+            "su" | "runuser" | "script" | "flock" => self.behind_c(name, arguments, state, &how),
+            "git" => self.git(arguments, state),
+            "hash" if arguments.iter().any(|a| a.exact() == Some("-p")) => {
+                self.ask("a command's name is given to another")
+            }
+            "enable" if arguments.iter().any(|a| a.exact() == Some("-f")) => self.ask("code is loaded into the shell"),
+            "compgen" | "complete" | "bind" => self.ask("the shell is given a command to run later"),
+            "mkdir" => {
+                for made in arguments.iter().filter_map(Word::exact).filter(|a| !a.starts_with('-')) {
+                    state
+                        .made
+                        .extend(state.cwds.iter().filter_map(|cwd| self.destination(made, cwd)).collect::<Vec<_>>());
+                }
+            }
+            "read" | "mapfile" | "readarray" | "getopts" | "let" | "printf" | "test" | "[" => {
+                self.sets(name, arguments, state)
+            }
+            _ => {}
+        }
+        None
+    }
+
+    /// Lists a command for the rules: as it is written, with one blank between words. A command whose name or
+    /// options are quoted, or whose name is a path to a program of the system, is listed plainly too.
+    pub(super) fn list(&mut self, words: &[Word]) {
+        let raw: Vec<&str> = words.iter().map(|word| &*word.raw).filter(|raw| !raw.is_empty()).collect();
+        self.push(raw.join(" "), always(words, &raw));
+        let named = arity(&words.iter().map(|word| word.exact().unwrap_or_default()).collect::<Vec<_>>());
+        let plain = |(at, word): (usize, &Word)| {
+            let value = word.exact().filter(|value| !value.is_empty());
+            let option = |text: &str| text.split_once('=').map_or(text, |(option, _)| option).to_owned();
+            match value {
+                Some(value) if at == 0 && is_program(value.as_ref()) => base_name(value).to_owned(),
+                Some(value) if at < named => value.to_owned(),
+                Some(value) if value.starts_with('-') && option(value) != option(&word.raw) => value.to_owned(),
+                _ => word.raw.clone(),
+            }
+        };
+        let plainly: Vec<String> = words.iter().enumerate().map(plain).filter(|text| !text.is_empty()).collect();
+        let plainly: Vec<&str> = plainly.iter().map(String::as_str).collect();
+        if plainly != raw {
+            self.push(plainly.join(" "), vec![plainly.join(" ")]);
+        }
+    }
+
+    fn push(&mut self, text: String, always: Vec<String>) {
+        if !text.is_empty() && self.listed.insert(text.clone()) {
+            self.verdict.commands.push(Simple { text, always });
+        }
+    }
+
+    /// Judges the bodies of functions and aliases of this name.
+    fn defined(&mut self, name: &str, arguments: &[Word], state: &mut State) {
+        let bodies = state.functions.get(name).cloned().unwrap_or_default();
+        for body in bodies {
+            let mut after = state.clone();
+            self.script(&body, &mut after);
+            state.merge(&after);
+        }
+        let rest: Vec<&str> = arguments.iter().map(|word| &*word.raw).collect();
+        // An alias that names itself is not expanded again.
+        let texts = state.aliases.remove(name).unwrap_or_default();
+        for text in &texts {
+            self.script(&format!("{text} {}", rest.join(" ")), state);
+        }
+        if !texts.is_empty() {
+            state.aliases.insert(name.to_owned(), texts);
+        }
+    }
+
+    fn unwrap(&mut self, wrapper: &Wrapper, words: &[Word], state: &mut State, how: &How) -> Option<State> {
+        let front = wrapper.front(words);
+        if front.unsure {
+            self.ask("an option of a command that runs another is not known");
+        }
+        for at in &front.assignments {
+            if let Some((name, value)) = words.get(*at).and_then(|word| word.exact()?.split_once('=')) {
+                self.assigned(name, Some(value));
+            }
+        }
+        let inner = words.get(front.at..).unwrap_or_default();
+        if inner.is_empty() {
+            // `parallel` and `exec` without a command: the one takes them from its input, the other only redirects.
+            if wrapper.gives == Gives::Text && wrapper.adds {
+                self.ask("commands come from the input");
+            }
+            self.redirected_for_good |= how.stays && how.input != Input::Empty;
+            return None;
+        }
+        let raised = wrapper.raises.then_some(self.verdict.commands.len());
+        let failed = match wrapper.gives {
+            Gives::Text => {
+                let end = inner.iter().position(|w| w.raw.starts_with(":::")).unwrap_or(inner.len());
+                let mut text = joined(inner.get(..end).unwrap_or_default());
+                if wrapper.adds {
+                    if end == inner.len() && text.as_ref().is_some_and(|text| text.contains("{}")) {
+                        self.ask("the input becomes part of a text that a shell runs");
+                    }
+                    text = text.map(|text| text.replace("{}", "_"));
+                }
+                self.text(&text, &mut state.clone());
+                None
+            }
+            Gives::Words => {
+                let mut inner = inner.to_vec();
+                if wrapper.adds {
+                    let mark = mark(words);
+                    if inner.first().is_some_and(|name| name.raw.contains(mark)) {
+                        self.ask("the command's name comes from the input");
+                    }
+                    self.filled_in(&inner, mark);
+                    inner.push(Word::unknown());
+                    self.paths(&inner, state, inner.first().and_then(Word::exact).is_some_and(is_changer));
+                }
+                let stays = how.stays && wrapper.stays;
+                if stays {
+                    self.run(&inner, state, &How { stays, ..how.clone() })
+                } else {
+                    self.run(&inner, &mut state.clone(), &How { stays, ..how.clone() });
+                    None
+                }
+            }
+        };
+        self.raise(words, front.at, raised);
+        failed
+    }
+
+    /// Makes what `always` allows of a raised command name the inner command as well.
+    fn raise(&mut self, words: &[Word], at: usize, listed: Option<usize>) {
+        let Some(inner) = listed.and_then(|listed| self.verdict.commands.get(listed)) else { return };
+        let front: Vec<&str> = words.iter().take(at).map(|word| &*word.raw).collect();
+        let always = inner.always.iter().map(|inner| format!("{} {inner}", front.join(" "))).collect();
+        let text = words.iter().map(|word| &*word.raw).collect::<Vec<_>>().join(" ");
+        if let Some(outer) = self.verdict.commands.iter_mut().find(|command| command.text == text) {
+            outer.always = always;
+        }
+    }
+}
+
+/// Returns the words behind a `--`.
+fn behind_dashes(words: &[Word]) -> &[Word] {
+    match words.split_first() {
+        Some((first, rest)) if first.exact() == Some("--") => rest,
+        _ => words,
+    }
+}
+
+/// Returns what `xargs` replaces by its input.
+fn mark(words: &[Word]) -> &str {
+    let named = words.iter().enumerate().find_map(|(at, word)| match word.exact()?.strip_prefix("-I")? {
+        "" => words.get(at + 1)?.exact(),
+        attached => Some(attached),
+    });
+    named.filter(|mark| !mark.is_empty()).unwrap_or("{}")
+}
+
+/// Returns what `always` allows: the words that name the command and anything behind them; only the very command
+/// where an option stands among those words, or the name isn't plain.
+fn always(words: &[Word], raw: &[&str]) -> Vec<String> {
+    let named = raw.get(..arity(raw)).unwrap_or_default();
+    let plain = words.first().is_some_and(|name| name.literal() == Some(&name.raw));
+    let has_option = named.iter().skip(1).any(|word| word.starts_with('-') && *word != "-m");
+    let star = named.iter().any(|word| word.contains(['*', '?', '$', '`', '"', '\'', '\\']));
+    if named.is_empty() || !plain || has_option || star {
+        return vec![raw.join(" ")];
+    }
+    vec![format!("{} *", named.join(" "))]
+}
+
+/// Returns the words' values with blanks between them, if all are known.
+pub(super) fn joined(words: &[Word]) -> Option<String> {
+    let texts: Option<Vec<&str>> = words.iter().map(Word::exact).collect();
+    texts.map(|texts| texts.join(" "))
+}

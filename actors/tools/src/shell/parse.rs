@@ -1,0 +1,203 @@
+//! Parsing, and the doubts about it: the grammar is not bash, so what it may have seen otherwise is found here.
+
+use std::borrow::Cow;
+use std::ops::ControlFlow;
+use std::time::{Duration, Instant};
+
+use tree_sitter::{Node, ParseOptions, Parser, Tree, TreeCursor};
+
+use super::word::{ANY, GLOB};
+
+/// The reason given when the tree may not be what bash would see.
+pub(super) const UNCLEAR: &str = "the command is not clear";
+
+/// Longest time for one parse.
+const PATIENCE: Duration = Duration::from_millis(500);
+
+/// A script and its tree.
+#[derive(Debug)]
+pub(super) struct Parsed<'s> {
+    /// What was parsed: the script, but for operators the grammar lacks.
+    pub source: Cow<'s, str>,
+    pub tree: Tree,
+    /// The tree is surely what bash sees.
+    pub is_clear: bool,
+}
+
+/// Parses a script; none when it takes too long.
+pub(super) fn parse(script: &str) -> Option<Parsed<'_>> {
+    let tree = tree_of(script)?;
+    let is_clear = is_clear(script, &tree);
+    if !is_clear && script.contains("<>") {
+        // The grammar has no `<>`. As `<` it leads to the same file.
+        let source = script.replace("<>", "< ");
+        let tree = tree_of(&source)?;
+        let is_redirect = |at| {
+            let leaf = tree.root_node().descendant_for_byte_range(at, at + 1);
+            leaf.is_some_and(|leaf| leaf.kind() == "<" && leaf.parent().is_some_and(|p| p.kind() == "file_redirect"))
+        };
+        if script.match_indices("<>").all(|(at, _)| is_redirect(at)) && self::is_clear(&source, &tree) {
+            return Some(Parsed { source: source.into(), tree, is_clear: true });
+        }
+    }
+    Some(Parsed { source: script.into(), tree, is_clear })
+}
+
+fn tree_of(script: &str) -> Option<Tree> {
+    let mut parser = Parser::new();
+    parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
+    let bytes = script.as_bytes();
+    let start = Instant::now();
+    let mut progress = |_: &tree_sitter::ParseState| {
+        if start.elapsed() > PATIENCE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    };
+    let options = ParseOptions::new().progress_callback(&mut progress);
+    parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+}
+
+/// Returns whether the tree is surely what bash sees.
+fn is_clear(script: &str, tree: &Tree) -> bool {
+    !tree.root_node().has_error()
+        && !script.chars().any(is_odd)
+        && !script.match_indices("\\\n").any(|(at, _)| glues(script, at))
+        && leaves_are_clear(script, tree)
+}
+
+/// Returns whether a character is a blank to one of grammar and bash and not to the other, or means something to us.
+fn is_odd(c: char) -> bool {
+    (c.is_control() && c != '\n' && c != '\t') || (!c.is_ascii() && c.is_whitespace()) || c == ANY || c == GLOB
+}
+
+/// Returns whether a continued line at `at` glues two words: bash makes one of them, the grammar two.
+fn glues(script: &str, at: usize) -> bool {
+    let before = script.get(..at).and_then(|text| text.chars().next_back());
+    let after = script.get(at + 2..).and_then(|text| text.chars().next());
+    let blank = |c: Option<char>| c.is_none_or(|c| c == ' ' || c == '\t' || c == '\n');
+    !blank(before) && !blank(after)
+}
+
+/// Looks at each token: none may hide a substitution, and nothing but blanks may be between them.
+fn leaves_are_clear(script: &str, tree: &Tree) -> bool {
+    let mut cursor = tree.walk();
+    let mut at = 0;
+    loop {
+        let node = cursor.node();
+        let between = script.get(at..node.start_byte()).unwrap_or_default();
+        let text = script.get(node.byte_range()).unwrap_or_default();
+        if node.kind() == "heredoc_body" {
+            // Looked through by hand when it is judged; its tokens leave parts of it out.
+            at = node.end_byte();
+            if !next(&mut cursor) {
+                return true;
+            }
+            continue;
+        }
+        if node.child_count() == 0 {
+            // The grammar loses a lone dash before a here-document; it is found again there.
+            let is_dash = node.kind().starts_with("<<") && between.trim_matches([' ', '\t']) == "-";
+            if !(is_blank(between) || is_dash) || !leaf_is_clear(script, node, text) {
+                return false;
+            }
+            at = at.max(node.end_byte());
+        }
+        if !cursor.goto_first_child() && !next(&mut cursor) {
+            return is_blank(script.get(at..).unwrap_or_default());
+        }
+    }
+}
+
+/// Moves to the next node that is not below this one.
+fn next(cursor: &mut TreeCursor) -> bool {
+    loop {
+        if cursor.goto_next_sibling() {
+            return true;
+        }
+        if !cursor.goto_parent() {
+            return false;
+        }
+    }
+}
+
+fn is_blank(between: &str) -> bool {
+    between.replace("\\\n", "").chars().all(|c| matches!(c, ' ' | '\t' | '\n'))
+}
+
+fn leaf_is_clear(script: &str, leaf: Node, text: &str) -> bool {
+    match leaf.kind() {
+        "raw_string" | "ansi_c_string" | "heredoc_start" | "heredoc_end" => true,
+        // In bash a comment begins a word.
+        "comment" => {
+            let before = script.get(..leaf.start_byte()).and_then(|text| text.chars().next_back());
+            before.is_none_or(|c| c.is_ascii_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')'))
+        }
+        "string_content" => !hides(text, false),
+        _ if leaf.is_named() => !hides(text, true),
+        _ => true,
+    }
+}
+
+/// Returns whether a text holds a substitution that is not escaped.
+pub(super) fn hides(text: &str, unquoted: bool) -> bool {
+    substitution(text, unquoted).is_some()
+}
+
+/// Returns where the first substitution of a text begins.
+pub(super) fn substitution(text: &str, unquoted: bool) -> Option<usize> {
+    let mut chars = text.char_indices().peekable();
+    while let Some((at, c)) = chars.next() {
+        let next = chars.peek().map(|(_, c)| *c);
+        match (c, next) {
+            ('\\', _) => drop(chars.next()),
+            ('`', _) | ('$', Some('(')) => return Some(at),
+            ('<' | '>', Some('(')) if unquoted => return Some(at),
+            _ => {}
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn clear(script: &str) -> bool {
+        parse(script).unwrap().is_clear
+    }
+
+    #[test]
+    fn ordinary_lines_are_clear() {
+        for line in [
+            "git status && npm run test -- --x; cat a.txt | wc -l > /dev/null",
+            "echo \"a b\" 'c' $x ${y:-z} $(ls) `ls` # comment",
+            "for i in 1 2 3; do\n  echo $i\ndone",
+            "cat <<'EOF' > f\n`code` $(x)\nEOF\n",
+            "a \\\n  --long \\\n  --more",
+            "if [[ $a == b* && -f c ]]; then echo; fi",
+            "printf '\\033[31mred\\033[0m\\n'",
+            "python3 -c \"print('\\r'.join(str(i) for i in range(20)))\"",
+            "echo \"  leading\n  lines\"",
+            "awk '{print $1}' f | sort -k2 -t: | uniq -c",
+            "exec 3<>/dev/tty; echo \"a\" <> f",
+            "python3 - <<'PY'\nprint(1)\nPY",
+            "x=$((1 + 2)); ((x++)); echo ${x%.*} ${#x} ${x//a/b}",
+        ] {
+            assert!(clear(line), "{line}");
+        }
+    }
+
+    #[test]
+    fn what_bash_may_see_otherwise_is_not_clear() {
+        for line in [
+            "echo \"open",
+            "if true; then (",
+            "r\\\nm x",
+            "ls\u{a0}x",
+            "ls\rx",
+            "[[ a =~ ^a`rm y` ]]",
+            "((rm x); ls)",
+            "echo '<>' <> (f",
+        ] {
+            assert!(!clear(line), "{line}");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+//! `task`: gives work to a subagent.
+
+use futures::future::BoxFuture;
+use protocol::agent::{Agent, AgentMode};
+use protocol::model::ToolSpec;
+use protocol::{JsonMap, SessionId};
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use crate::context::{Ask, Delegation, ToolContext};
+use crate::error::ToolError;
+use crate::tool::{AnyTool, ToolOutput, Traits, arguments, schema};
+
+/// Its name.
+const ID: &str = "task";
+
+/// What the model gives.
+#[derive(Debug, Deserialize, JsonSchema)]
+pub struct TaskInput {
+    /// What it is about, in three to five words
+    description: String,
+    /// What the subagent is told
+    prompt: String,
+    /// The agent that does it
+    subagent_type: String,
+    /// The id a subagent answered with before, to go on with it; without one a new subagent is started
+    #[serde(default)]
+    task_id: Option<String>,
+    /// The command that asked for this
+    #[serde(default)]
+    #[expect(dead_code, reason = "part of the schema; kept with the call's input")]
+    command: Option<String>,
+}
+
+/// The tool, with the agents it can choose from.
+#[derive(Clone, Debug)]
+pub struct Task {
+    description: String,
+    agents: Vec<String>,
+}
+
+impl Task {
+    /// Returns the tool for these agents; those that are only for the person are left out.
+    pub fn new<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
+        let mut description = include_str!("task.txt").trim_end().to_owned();
+        let mut names = Vec::new();
+        for agent in agents.filter(|agent| agent.mode != AgentMode::Primary && !agent.hidden) {
+            let about = agent.description.as_deref().unwrap_or("Only when the person names it.");
+            description.push_str(&format!("\n- {}: {about}", agent.name));
+            names.push(agent.name.clone());
+        }
+        Self { description, agents: names }
+    }
+
+    async fn delegate(&self, input: TaskInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if !self.agents.contains(&input.subagent_type) {
+            let known = self.agents.join(", ");
+            return Err(ToolError::failed(format!("There is no subagent {:?}. There are: {known}", input.subagent_type)));
+        }
+        let resume = match input.task_id.as_deref().filter(|id| !id.is_empty()) {
+            Some(id) => {
+                let bad = |_| ToolError::failed(format!("{id:?} is no task_id; use one that a subagent answered with"));
+                Some(SessionId::parse(id).map_err(bad)?)
+            }
+            None => None,
+        };
+        let metadata = JsonMap::from_iter([
+            ("description".to_owned(), json!(input.description)),
+            ("subagent_type".to_owned(), json!(input.subagent_type)),
+        ]);
+        cx.ask(Ask::new(ID, vec![input.subagent_type.clone()], vec!["*".into()], metadata)).await?;
+        let delegation = Delegation {
+            description: input.description.clone(),
+            prompt: input.prompt,
+            agent: input.subagent_type,
+            resume,
+        };
+        let done = cx.desk.delegate(delegation).await?;
+        let id = &done.session_id;
+        match done.answer {
+            Ok(text) => {
+                let output =
+                    format!("<task id=\"{id}\" state=\"completed\">\n<task_result>\n{text}\n</task_result>\n</task>");
+                Ok(ToolOutput::new(input.description, output, json!({ "sessionId": id })))
+            }
+            Err(error) => Err(ToolError::failed(format!("The subagent failed (task_id: {id}): {error}"))),
+        }
+    }
+}
+
+impl AnyTool for Task {
+    fn id(&self) -> &str {
+        ID
+    }
+
+    fn spec(&self) -> ToolSpec {
+        ToolSpec { name: ID.into(), description: self.description.clone(), parameters: schema::<TaskInput>() }
+    }
+
+    fn traits(&self) -> Traits {
+        // Not itself: what its subagent changes is seen between the parent's steps all the same. After a crash the call
+        // finds its subagent again, so running it again does no harm.
+        Traits { permission: ID, changes_files: true, repeatable: true }
+    }
+
+    fn serial_path(&self, _: &JsonMap) -> Option<String> {
+        None
+    }
+
+    fn run<'a>(&'a self, input: JsonMap, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { self.delegate(arguments(ID, Value::Object(input))?, cx).await })
+    }
+}

@@ -1,0 +1,90 @@
+//! Which directory a request is about: the query `directory`, the header `x-opencode-directory` (plain or
+//! percent-encoded), the query `location[directory]`, or where the server was started, in this order.
+
+use std::future::{Ready, ready};
+use std::path::{Path, PathBuf};
+
+use actix_web::dev::Payload;
+use actix_web::{FromRequest, HttpRequest, web};
+use percent_encoding::percent_decode_str;
+
+use crate::Server;
+use crate::error::ApiError;
+
+/// The header that names it.
+const HEADER: &str = "x-opencode-directory";
+
+/// The directory a request is about: absolute, without `.` and `..`. It need not exist.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Place(pub PathBuf);
+
+impl FromRequest for Place {
+    type Error = ApiError;
+    type Future = Ready<Result<Self, ApiError>>;
+
+    fn from_request(request: &HttpRequest, _: &mut Payload) -> Self::Future {
+        ready(of(request))
+    }
+}
+
+/// Returns the value of a query key.
+pub fn query(request: &HttpRequest, key: &str) -> Option<String> {
+    url::form_urlencoded::parse(request.query_string().as_bytes())
+        .find(|(name, _)| name == key)
+        .map(|(_, value)| value.into_owned())
+        .filter(|value| !value.is_empty())
+}
+
+fn of(request: &HttpRequest) -> Result<Place, ApiError> {
+    if let Some(workspace) = query(request, "workspace") {
+        return Err(ApiError::query(format!("Workspace not found: {workspace}")));
+    }
+    let header = || {
+        let value = request.headers().get(HEADER)?.as_bytes();
+        let text = percent_decode_str(std::str::from_utf8(value).ok()?).decode_utf8().ok()?;
+        Some(text.into_owned()).filter(|text| !text.is_empty())
+    };
+    let named = query(request, "directory").or_else(header).or_else(|| query(request, "location[directory]"));
+    let start = request.app_data::<web::Data<Server>>().map(|server| server.start_directory.clone());
+    let start = start.unwrap_or_else(|| PathBuf::from("/"));
+    match named {
+        None => Ok(Place(start)),
+        Some(named) if named.contains('\0') => Err(ApiError::query("directory holds a NUL character")),
+        Some(named) => Ok(Place(clean(&start.join(named)))),
+    }
+}
+
+/// Takes `.`, `..` and a slash at the end out. Links stay: a directory is what its user calls it.
+fn clean(path: &Path) -> PathBuf {
+    let mut clean = PathBuf::new();
+    for component in path.components() {
+        match component {
+            std::path::Component::CurDir => {}
+            std::path::Component::ParentDir => drop(clean.pop()),
+            other => clean.push(other),
+        }
+    }
+    clean
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::test::TestRequest;
+
+    use super::*;
+
+    fn place(request: TestRequest) -> PathBuf {
+        of(&request.to_http_request()).expect("a place").0
+    }
+
+    #[test]
+    fn the_query_beats_the_header_and_both_forms_of_the_header_are_read() {
+        let both = TestRequest::with_uri("/?directory=%2Fa%2Fb").insert_header((HEADER, "/c"));
+        assert_eq!(place(both), Path::new("/a/b"));
+        assert_eq!(place(TestRequest::default().insert_header((HEADER, "%2Fc%20d"))), Path::new("/c d"));
+        assert_eq!(place(TestRequest::default().insert_header((HEADER, "/c/./x/../d/"))), Path::new("/c/d"));
+        assert_eq!(place(TestRequest::with_uri("/api/agent?location[directory]=/e&")), Path::new("/e"));
+        assert_eq!(place(TestRequest::with_uri("/api/agent?location%5Bdirectory%5D=%2Fe")), Path::new("/e"));
+        assert_eq!(place(TestRequest::default()), Path::new("/"));
+    }
+}
