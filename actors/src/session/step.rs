@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use protocol::message::{AssistantTime, MessagePath, Tokens};
@@ -28,6 +29,8 @@ use crate::workspace::{Answerer, ChangedFiles, Freshness, GetSetup, Setup, TakeS
 
 /// Most tokens of an answer where the model's own limit is higher or unknown.
 const MAX_OUTPUT_TOKENS: u64 = 32_000;
+/// Most time a step waits for a snapshot that nothing but its display needs.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(500);
 /// Equal calls in a row before a person is asked about the next.
 const EQUAL_CALLS: usize = 2;
 /// How often progress resets the count of a turn's attempts, in all.
@@ -46,6 +49,8 @@ pub struct Step {
     start_part: Option<PartId>,
     /// The tree it began with.
     snapshot: Option<String>,
+    /// The workspace was asked for it. The first of a directory takes a moment; the step's end waits that long.
+    awaits_snapshot: bool,
     gate: Arc<SnapshotGate>,
     /// Calls without a result.
     open: HashMap<PartId, CallId>,
@@ -123,6 +128,7 @@ impl Session {
             is_resumed: false,
             start_part: None,
             snapshot: None,
+            awaits_snapshot: false,
             open: HashMap::new(),
             has_effects: false,
             was_rejected: false,
@@ -200,12 +206,21 @@ impl Session {
     /// The tree that the step begins with, for clients: the last known one will do.
     fn ask_for_snapshot(&mut self, ctx: &mut Context<Self>) {
         let fence = self.state.fence.clone();
-        let Stage::Stepping(step) = &self.state.stage else { return };
+        let Stage::Stepping(step) = &mut self.state.stage else { return };
+        step.awaits_snapshot = true;
         let message_id = step.message_id.clone();
         let tree = self.deps.workspace.send(TakeSnapshot { freshness: Freshness::Any });
-        ctx.spawn(tree.into_actor(self).map(move |tree, session, _| {
-            if session.state.fence == fence {
-                session.note_snapshot(&message_id, tree.ok().flatten());
+        let tree = async move { tokio::time::timeout(SNAPSHOT_WAIT, tree).await.ok()?.ok().flatten() };
+        ctx.spawn(tree.into_actor(self).map(move |tree, session, ctx| {
+            if session.state.fence != fence {
+                return;
+            }
+            session.note_snapshot(&message_id, tree);
+            if let Stage::Stepping(step) = &mut session.state.stage
+                && step.message_id == message_id
+            {
+                step.awaits_snapshot = false;
+                session.close_step_if_done(ctx);
             }
         }));
     }
@@ -278,6 +293,7 @@ impl Session {
             is_resumed: true,
             start_part,
             snapshot: None,
+            awaits_snapshot: false,
             open: HashMap::new(),
             has_effects: false,
             was_rejected: false,
@@ -506,7 +522,7 @@ impl Session {
     /// Closes the step when its answer has ended and all its calls have.
     pub(super) fn close_step_if_done(&mut self, ctx: &mut Context<Self>) {
         let Stage::Stepping(step) = &self.state.stage else { return };
-        if step.end.is_none() || !step.open.is_empty() {
+        if step.end.is_none() || !step.open.is_empty() || step.awaits_snapshot {
             return;
         }
         let Stage::Stepping(step) = std::mem::replace(&mut self.state.stage, Stage::Closing) else { return };

@@ -308,7 +308,7 @@ mod tests {
     fn catalogue(config: Value) -> Catalogue {
         let config = serde_json::from_value(config).expect("a config");
         let environment = Environment::from_iter([("SOME_KEY", "from the environment")]);
-        Catalogue::new(&config, &environment, &sse::client("test").expect("a client"))
+        Catalogue::new(&config, &environment, &sse::http::client("test").expect("a client"))
     }
 
     fn mock() -> Value {

@@ -5,7 +5,7 @@
 //! - its [`Child`] handle ends the group, at the latest when it is dropped;
 //! - what a command left running on purpose is kept by session ([`Processes::background`]) and ended with it;
 //! - the guard ([`crate::guard`]) ends every group not reported ended when this process is gone, however it went;
-//! - [`reap`] ends what a former run recorded, when both have failed.
+//! - [`reap()`] ends what a former run recorded, when both have failed.
 //!
 //! A process that left its group (`setsid`) is found by what all children carry in their environment: [`OWNER`],
 //! [`CALL`] and [`SESSION`]. That needs Linux's `/proc`; elsewhere only groups are seen.

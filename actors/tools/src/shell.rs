@@ -9,7 +9,7 @@
 //! | `$( )`, backticks, `<( )`, `>( )`; also in strings, arithmetic, here-documents, assignments | the same |
 //! | `A=1 cmd`, `export A=1` | split off; a name that changes what runs (`PATH`, `LD_*`, `GIT_*`, editors, pagers…) asks |
 //! | `env timeout xargs nice nohup ionice setsid stdbuf time command builtin exec sudo doas` and more | the inner command is listed too |
-//! | `sh -c TEXT` and other shells, `eval`, `trap`, `watch`, `parallel`, `su -c`, `env`-like | the text is judged as a line |
+//! | `sh -c TEXT` and other shells, `eval`, `trap`, `watch`, `parallel`, `su -c`, a here-document for a shell | the text is judged as a line |
 //! | `find -exec…`, `fd -x`, `git bisect run`, `git submodule foreach`, `git rebase -x` | the inner command is listed too |
 //! | aliases and functions of the line | their bodies are judged where they stand and where they are called |
 //! | `cd pushd popd` | not listed; followed, with subshells, branches and failures; outside it is a directory to ask for |
@@ -17,7 +17,8 @@
 //! | words of commands | paths: looked up from where the shell may be, links followed |
 //! | `$X` | its value, if the line has set it or it is `HOME`, `PWD`, `OLDPWD`; else unknown |
 //! | a command's name, a `cd`, a redirection, a path of `rm` and its like that is unknown | asks |
-//! | quoted or escaped names and options (`r\m`, `"git" push`), `/bin/rm` | listed plainly too |
+//! | words that need no quotes but have some (`r\m`, `"git" push`), `/bin/rm` | listed plainly too |
+//! | an option made by a glob or braces, `@P`, a quoted text that is evaluated (`let 'a[$(x)]'`), `git -c` that runs programs | asks |
 //! | a shell that reads commands from a pipe or an unknown text | asks |
 //! | comments only, nothing, a parse error, odd blanks, too long, too deep | asks, with the whole line as a pattern |
 //!

@@ -153,7 +153,7 @@ fn a_prompt_that_came_during_a_tool_loop_is_told_after_the_answer_to_the_one_bef
         lines,
         [
             r#"user [Text("first")]"#,
-            r#"assistant [Call { id: a, tool: "read", input: Object {"f"#,
+            r#"assistant [Call { id: a, tool: "read", input: Object {"fileP"#,
             "tool a=x",
             r#"assistant [Text("answer to the first")]"#,
             r#"user [Text("second")]"#,

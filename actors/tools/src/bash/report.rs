@@ -14,6 +14,9 @@ use crate::tool::ToolOutput;
 /// How much the model is shown.
 const LIMITS: Limits = Limits { lines: 2000, bytes: 50 * 1024 };
 
+/// What is said of a command that printed nothing.
+pub(super) const NOTHING: &str = "(no output)";
+
 /// How a command ended.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum End {
@@ -42,7 +45,7 @@ pub(super) async fn output(command: String, end: End, left: bool, screen: Screen
         None => String::new(),
     };
     let mut text = match shown {
-        Shown::Whole(_) if screen.is_empty() => "(no output)".to_owned(),
+        Shown::Whole(_) if screen.is_empty() => NOTHING.to_owned(),
         Shown::Whole(text) => text,
         Shown::Cut(text) => format!("...output truncated...\n\n{place}\n\n{text}"),
     };
@@ -54,7 +57,7 @@ pub(super) async fn output(command: String, end: End, left: bool, screen: Screen
     if !notes.is_empty() {
         text.push_str(&format!("\n\n<shell_metadata>\n{}\n</shell_metadata>", notes.join("\n")));
     }
-    let live = if screen.is_empty() { "(no output)".to_owned() } else { screen.newest(LIVE) };
+    let live = if screen.is_empty() { NOTHING.to_owned() } else { screen.newest(LIVE) };
     let truncated = kept.is_some();
     let mut metadata = json!({ "output": live, "exit": exit(end), "truncated": truncated });
     if let (Some(Ok(path)), Some(metadata)) = (&kept, metadata.as_object_mut()) {

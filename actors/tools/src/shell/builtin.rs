@@ -280,7 +280,6 @@ fn is_descriptor(file: &Word) -> bool {
 }
 
 fn is_stdin(file: &Word) -> bool {
-    is_descriptor(file) && !file.is_process
-        || file.exact().is_some_and(|path| path == "-" || path == "/dev/stdin" || path.starts_with("/dev/fd/"))
-            && !file.is_process
+    let named = file.exact().is_some_and(|path| path == "-" || path == "/dev/stdin");
+    (named || is_descriptor(file)) && !file.is_process
 }

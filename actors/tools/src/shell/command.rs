@@ -114,26 +114,27 @@ impl Judge<'_> {
         None
     }
 
-    /// Lists a command for the rules: as it is written, with one blank between words. A command whose name or
-    /// options are quoted, or whose name is a path to a program of the system, is listed plainly too.
+    /// Lists a command for the rules: as it is written, with one blank between words. Where it could be written with
+    /// fewer quotes, or by the mere name of a program of the system, it is listed so too.
     pub(super) fn list(&mut self, words: &[Word]) {
         let raw: Vec<&str> = words.iter().map(|word| &*word.raw).filter(|raw| !raw.is_empty()).collect();
-        self.push(raw.join(" "), always(words, &raw));
+        let always = always(words, &raw);
+        let is_wide = always.iter().all(|pattern| pattern.ends_with(" *"));
+        self.push(raw.join(" "), always);
+        if words.iter().any(|word| is_made_option(&word.raw)) {
+            self.ask("an option is made while the command runs");
+        }
         let named = arity(&words.iter().map(|word| word.exact().unwrap_or_default()).collect::<Vec<_>>());
-        let plain = |(at, word): (usize, &Word)| {
-            let value = word.exact().filter(|value| !value.is_empty());
-            let option = |text: &str| text.split_once('=').map_or(text, |(option, _)| option).to_owned();
-            match value {
-                Some(value) if at == 0 && is_program(value.as_ref()) => base_name(value).to_owned(),
-                Some(value) if at < named => value.to_owned(),
-                Some(value) if value.starts_with('-') && option(value) != option(&word.raw) => value.to_owned(),
-                _ => word.raw.clone(),
-            }
+        let plain = |(at, word): (usize, &Word)| match word.exact().filter(|value| !value.is_empty()) {
+            Some(value) if at == 0 && is_program(value.as_ref()) => base_name(value).to_owned(),
+            Some(value) if at < named || needs_no_quotes(value) => value.to_owned(),
+            _ => word.raw.clone(),
         };
         let plainly: Vec<String> = words.iter().enumerate().map(plain).filter(|text| !text.is_empty()).collect();
-        let plainly: Vec<&str> = plainly.iter().map(String::as_str).collect();
         if plainly != raw {
-            self.push(plainly.join(" "), vec![plainly.join(" ")]);
+            let text = plainly.join(" ");
+            let always = if is_wide { Vec::new() } else { vec![text.clone()] };
+            self.push(text, always);
         }
     }
 
@@ -229,6 +230,17 @@ impl Judge<'_> {
             outer.always = always;
         }
     }
+}
+
+/// Returns whether the shell makes an option of files it finds, or of braces: `-r*f`.
+fn is_made_option(raw: &str) -> bool {
+    let name = raw.split('=').next().unwrap_or_default();
+    name.starts_with('-') && name.contains(['*', '?', '[', '{']) && !name.contains(['\'', '"', '$', '\\'])
+}
+
+/// Returns whether a word means the same without quotes.
+fn needs_no_quotes(value: &str) -> bool {
+    value.chars().all(|c| c.is_ascii_alphanumeric() || "_-./:@%+=,".contains(c))
 }
 
 /// Returns the words behind a `--`.

@@ -247,6 +247,8 @@ fn what_a_real_bash_runs_is_seen() {
         }
         let log = dir.path().join(format!("ran{round}"));
         let work = dir.path().join("work");
+        // What one line leaves must not be found by another's glob.
+        let _ = std::fs::remove_dir_all(&work);
         std::fs::create_dir_all(work.join("a")).unwrap();
         let _ = Command::new("/usr/bin/timeout")
             .args(["-s", "KILL", "1", "/bin/bash", "--norc", "-c", &line])

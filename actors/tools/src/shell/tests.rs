@@ -347,6 +347,8 @@ fn what_is_made_while_the_command_runs_asks() {
         "[[ 'a[$(rm y)]' -eq 0 ]]",
         "test -v 'a[$(rm y)]'",
         "ls ~root",
+        "rm -r*f y",
+        "rm -r{f,} y",
         "cd ~-",
         "rm ~other/x",
         "while true; do cd a; done",
@@ -388,7 +390,8 @@ fn quoted_and_escaped_names_are_listed_plainly_too() {
     assert_eq!(sure("/bin/rm y"), ["/bin/rm y", "rm y"]);
     assert_eq!(sure("rm '-rf' y"), ["rm '-rf' y", "rm -rf y"]);
     assert_eq!(sure("rm   -rf \\\n  y"), ["rm -rf y"]);
-    assert_eq!(sure("grep \"foo\" f"), ["grep \"foo\" f"]);
+    assert_eq!(sure("grep \"foo\" \\f"), ["grep \"foo\" \\f", "grep foo f"]);
+    assert_eq!(always("grep \"foo\" f"), ["grep *"]);
     assert_eq!(sure("git commit --message=\"a b\""), ["git commit --message=\"a b\""]);
     assert_eq!(always("\"git\" push x"), ["\"git\" push x", "git push x"]);
     assert_eq!(always("git -C a push"), ["git -C a push"]);
@@ -505,6 +508,7 @@ fn words_of_commands_reach_outside() {
         "ls /p/src",
         "python3 -c 'print(1/2)'",
         "cp x{,.bak}",
+        "grep -rn foo --include=*.ts .",
         "mkdir -p src/{a,b}/c",
         "kill -9 44165",
         "ls -",
