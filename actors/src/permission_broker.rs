@@ -251,7 +251,7 @@ impl PermissionBroker {
                     return Judgement::Denied(Refusal::Denied {
                         permission: ask.permission.clone(),
                         pattern: pattern.clone(),
-                        rule: rule.clone(),
+                        rules: ruleset::about(&asker.rules, &ask.permission),
                     });
                 }
                 Some(rule) if rule.action == Action::Allow => {}

@@ -20,6 +20,7 @@ use tokio::sync::oneshot;
 
 pub mod agents;
 pub mod catalogue;
+mod changes;
 pub mod commands;
 pub mod instructions;
 pub mod setup;
@@ -276,7 +277,10 @@ impl Handler<DiffSnapshots> for Workspace {
 
     fn handle(&mut self, DiffSnapshots { from, to }: DiffSnapshots, _: &mut Self::Context) -> Self::Result {
         let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(Ok(Vec::new()))) };
-        let diff = self.in_turn(async move { snapshots.diff(&from, &to).await });
+        let diff = self.in_turn(async move {
+            let changed = snapshots.contents(&from, &to).await?;
+            Ok(tokio::task::spawn_blocking(move || changes::diffs(changed)).await.unwrap_or_default())
+        });
         Box::pin(diff.into_actor(self).map(|diff, _, _| diff.unwrap_or(Ok(Vec::new()))))
     }
 }

@@ -5,7 +5,13 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod commands;
+mod exit;
 mod logging;
+mod owner;
+mod reach;
+mod signals;
+
+use exit::Exit;
 
 /// A local agent runtime: runs many coding-agent sessions side by side.
 #[derive(Debug, Parser)]
@@ -19,6 +25,8 @@ struct Cli {
 enum Command {
     /// Serve sessions over HTTP, in OpenCode's protocol
     Serve(commands::serve::Serve),
+    /// Give a prompt and print the answer
+    Run(Box<commands::run::Run>),
     /// Ends child processes when the service goes; started by the service itself
     #[command(hide = true)]
     Guard,
@@ -28,13 +36,14 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
         Command::Serve(serve) => serve.run(),
-        Command::Guard => tools::guard::run().map_err(Into::into),
+        Command::Run(run) => run.run(),
+        Command::Guard => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
     };
     match result {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(exit) => exit.into(),
         Err(error) => {
             eprintln!("Error: {error:#}");
-            ExitCode::FAILURE
+            Exit::Failed.into()
         }
     }
 }

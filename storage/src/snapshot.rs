@@ -3,16 +3,24 @@
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
-use protocol::session::{FileDiff, FileStatus};
 use sha2::{Digest, Sha256};
 
 use crate::error::StorageError;
 use crate::git::Git;
 
-/// Most changed files of which diffs are made.
-const DIFF_FILES: usize = 500;
-/// Longest diff of one file, in bytes.
-const DIFF_BYTES: usize = 256 * 1024;
+/// Most changed files whose content is read.
+const CONTENTS: usize = 500;
+
+/// A file that differs between two snapshots.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Changed {
+    /// Relative to the worktree.
+    pub file: String,
+    /// What it held; none where it was not there.
+    pub before: Option<Vec<u8>>,
+    /// What it holds; none where it is gone.
+    pub after: Option<Vec<u8>>,
+}
 
 /// The snapshots of one worktree.
 #[derive(Clone, Debug)]
@@ -58,24 +66,18 @@ impl Snapshots {
         Ok(split(&names).collect())
     }
 
-    /// Returns what differs between two snapshots.
-    pub async fn diff(&self, from: &str, to: &str) -> Result<Vec<FileDiff>, StorageError> {
-        let mut diffs = Vec::new();
+    /// Returns the content of the files that differ between two snapshots; of more than 500 only of the first.
+    pub async fn contents(&self, from: &str, to: &str) -> Result<Vec<Changed>, StorageError> {
+        let mut changed = Vec::new();
         for (at, file) in self.changed(from, to).await?.into_iter().enumerate() {
-            let (before, after) = (self.blob(from, &file).await?, self.blob(to, &file).await?);
-            let status = match (&before, &after) {
-                (None, _) => FileStatus::Added,
-                (_, None) => FileStatus::Deleted,
-                _ => FileStatus::Modified,
+            let (before, after) = if at < CONTENTS {
+                (self.blob(from, &file).await?, self.blob(to, &file).await?)
+            } else {
+                (None, None)
             };
-            let texts = (text(before), text(after));
-            let (additions, deletions, patch) = match texts {
-                (Some(before), Some(after)) if at < DIFF_FILES => patch_of(&file, &before, &after),
-                _ => (0, 0, String::new()),
-            };
-            diffs.push(FileDiff { file: Some(file), patch: Some(patch), additions, deletions, status: Some(status) });
+            changed.push(Changed { file, before, after });
         }
-        Ok(diffs)
+        Ok(changed)
     }
 
     /// Returns what differs between a snapshot and another, as git shows it.
@@ -196,25 +198,6 @@ fn split(names: &[u8]) -> impl Iterator<Item = String> + '_ {
     names.split(|byte| *byte == 0).filter(|n| !n.is_empty()).map(|n| String::from_utf8_lossy(n).into_owned())
 }
 
-/// A missing file is empty text; a binary one is none.
-fn text(bytes: Option<Vec<u8>>) -> Option<String> {
-    let bytes = bytes.unwrap_or_default();
-    (!bytes.contains(&0)).then(|| String::from_utf8_lossy(&bytes).into_owned())
-}
-
-fn patch_of(file: &str, before: &str, after: &str) -> (u64, u64, String) {
-    let diff = similar::TextDiff::configure().timeout(std::time::Duration::from_secs(1)).diff_lines(before, after);
-    let count = |tag| diff.iter_all_changes().filter(|change| change.tag() == tag).count() as u64;
-    let (additions, deletions) = (count(similar::ChangeTag::Insert), count(similar::ChangeTag::Delete));
-    let hunks = diff.unified_diff().context_radius(3).to_string();
-    let rule = "=".repeat(67);
-    let mut patch = format!("Index: {file}\n{rule}\n--- {file}\t\n+++ {file}\t\n{hunks}");
-    if patch.len() > DIFF_BYTES {
-        patch = String::new();
-    }
-    (additions, deletions, patch)
-}
-
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
@@ -240,13 +223,14 @@ mod tests {
         std::fs::write(work.join("kept.txt"), "two\n").expect("written");
         std::fs::write(work.join("new file.txt"), "x\n").expect("written");
         let after = snapshots.take().await.expect("a tree");
-        let diff = snapshots.diff(&before, &after).await.expect("a diff");
-        let seen: Vec<_> = diff.iter().map(|d| (d.file.as_deref(), d.additions, d.deletions, d.status)).collect();
+        let text = |bytes: &Option<Vec<u8>>| bytes.clone().map(|b| String::from_utf8(b).expect("text"));
+        let changed = snapshots.contents(&before, &after).await.expect("contents");
+        let seen: Vec<_> = changed.iter().map(|c| (c.file.as_str(), text(&c.before), text(&c.after))).collect();
         assert_eq!(
             seen,
             [
-                (Some("kept.txt"), 1, 1, Some(FileStatus::Modified)),
-                (Some("new file.txt"), 1, 0, Some(FileStatus::Added)),
+                ("kept.txt", Some("one\n".to_owned()), Some("two\n".to_owned())),
+                ("new file.txt", None, Some("x\n".to_owned())),
             ]
         );
         let files = snapshots.changed(&before, &after).await.expect("names");

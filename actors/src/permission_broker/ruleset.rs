@@ -8,6 +8,11 @@ pub fn deciding<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Optio
     rules.iter().rev().find(|rule| matches(&rule.permission, permission) && matches(&rule.pattern, pattern))
 }
 
+/// Returns the rules that speak of a permission, in order.
+pub fn about(rules: &[Rule], permission: &str) -> Vec<Rule> {
+    rules.iter().filter(|rule| matches(&rule.permission, permission)).cloned().collect()
+}
+
 /// Returns whether `rules` forbid a tool as a whole, so that it is not offered: the last rule that names it or its
 /// permission denies everything.
 pub fn forbids_tool(rules: &[Rule], tool: &str, permission: &str) -> bool {

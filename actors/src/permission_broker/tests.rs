@@ -209,6 +209,8 @@ async fn a_request_outlives_its_asker_and_the_service_under_its_id() {
     let (waits, replied) = (world.asker(&session, "build", &asks()), world.asker(&session, "build", &asks()));
     drop(world.ask(&waits, "ls").await);
     drop(world.ask(&replied, "pwd").await);
+    world.told("permission.asked").await;
+    world.told("permission.asked").await;
     let ids = world.waiting().await;
     assert_eq!(ids.len(), 2);
     world.restart();
@@ -257,6 +259,17 @@ async fn what_cannot_be_judged_asks_even_where_everything_is_allowed() {
     assert_eq!(world.waiting().await.len(), 1);
 }
 
+async fn ask_questions(
+    world: &World,
+    asker: &Asker,
+    questions: &[Question],
+) -> oneshot::Receiver<Result<Answers, Refusal>> {
+    let (answer, answers) = oneshot::channel();
+    let message = AskQuestions { asker: asker.clone(), questions: questions.to_vec(), answer };
+    world.broker.send(message).await.expect("a broker");
+    answers
+}
+
 #[actix::test]
 async fn questions_are_answered_dismissed_and_found_again() {
     let mut world = World::new().await;
@@ -265,17 +278,9 @@ async fn questions_are_answered_dismissed_and_found_again() {
         { "question": "Which?", "header": "Pick", "options": [{ "label": "A", "description": "a" }] }
     ]))
     .expect("questions");
-    let ask = |asker: Asker, broker: Addr<PermissionBroker>| {
-        let questions = questions.clone();
-        async move {
-            let (answer, answers) = oneshot::channel();
-            broker.send(AskQuestions { asker, questions, answer }).await.expect("a broker");
-            answers
-        }
-    };
     let (first, second) = (world.asker(&session, "build", &[]), world.asker(&session, "build", &[]));
-    let answered = ask(first.clone(), world.broker.clone()).await;
-    let dismissed = ask(second, world.broker.clone()).await;
+    let answered = ask_questions(&world, &first, &questions).await;
+    let dismissed = ask_questions(&world, &second, &questions).await;
     let listed = world.broker.send(ListWaiting).await.expect("a broker").questions;
     let ids: Vec<_> = listed.iter().map(|(request, _)| request.id.to_string()).collect();
     let reply = |id: &String, answers| world.broker.send(ReplyQuestions { id: id.clone(), answers });
@@ -284,7 +289,7 @@ async fn questions_are_answered_dismissed_and_found_again() {
     assert_eq!(answered.await, Ok(Ok(vec![vec!["A".to_owned()]])));
     assert_eq!(dismissed.await, Ok(Err(Refusal::Dismissed)));
     world.restart();
-    assert_eq!(ask(first, world.broker.clone()).await.await, Ok(Ok(vec![vec!["A".to_owned()]])));
+    assert_eq!(ask_questions(&world, &first, &questions).await.await, Ok(Ok(vec![vec!["A".to_owned()]])));
     let unique: HashSet<_> = ids.iter().collect();
     assert_eq!(unique.len(), 2);
 }

@@ -157,6 +157,7 @@ impl Handler<Abort> for Session {
             if session.state.turn.is_some() && !session.has_answer() {
                 changes.extend(session.answer_with_error(SessionError::aborted()));
             }
+            changes.extend(session.summaries(&answered, &[]));
             changes.extend(answered.iter().map(|id| Change::TurnClosed(session.id.clone(), id.clone())));
             changes.push(session.error_notice(SessionError::aborted()));
             session.record(changes).into_actor(session).map(move |stored, session, ctx| {

@@ -6,7 +6,7 @@ use actix::prelude::*;
 use protocol::message::UserTime;
 use protocol::part::{PartKind, TextPart};
 use protocol::prompt::{PartInput, PartInputKind, PromptBody};
-use protocol::{Message, MessageId, MessageWithParts, Part, PartId, UserMessage};
+use protocol::{Action, Message, MessageId, MessageWithParts, Part, PartId, Rule, UserMessage};
 use storage::Change;
 use storage::journal::TurnKind;
 use tokio::sync::oneshot;
@@ -14,7 +14,6 @@ use tokio::sync::oneshot;
 use super::attach::Attached;
 use super::command::{Accepted, CommandError, Prompt};
 use super::{Queued, Session, attach, remembered, turn_row};
-use crate::workspace::agents::switch;
 use crate::workspace::{Answerer, GetSetup, Wish};
 
 /// Told to the model after the name of an agent.
@@ -57,8 +56,7 @@ impl Session {
         };
         let mut changes = Vec::new();
         let model = remembered(&answerer.model_ref);
-        let rules = body.tools.iter().flatten().map(|(tool, on)| switch(tool, *on));
-        let rules: Vec<_> = rules.collect();
+        let rules: Vec<Rule> = body.tools.iter().flatten().map(|(tool, on)| switch(tool, *on)).collect();
         let is_new = self.state.info.agent.as_ref() != Some(&answerer.agent.name)
             || self.state.info.model.as_ref() != Some(&model)
             || !rules.is_empty();
@@ -217,6 +215,11 @@ fn parts_of(parts: Vec<PartInput>, attached: Vec<Attached>) -> Vec<(Option<PartI
 
 fn synthetic(text: String) -> PartKind {
     PartKind::Text(TextPart { text, synthetic: true, ..TextPart::default() })
+}
+
+/// The rule that switches a tool on or off from now on.
+fn switch(tool: &str, is_on: bool) -> Rule {
+    Rule::new(tool, "*", if is_on { Action::Allow } else { Action::Deny })
 }
 
 /// What tells prompts of one id apart: the same content twice is one prompt.

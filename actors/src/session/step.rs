@@ -33,6 +33,8 @@ const MAX_OUTPUT_TOKENS: u64 = 32_000;
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(500);
 /// Equal calls in a row before a person is asked about the next.
 const EQUAL_CALLS: usize = 2;
+/// The tool that stands for a call that can't be made.
+const INVALID: &str = "invalid";
 /// How often progress resets the count of a turn's attempts, in all.
 const MAX_RESETS: u32 = 10;
 
@@ -359,8 +361,12 @@ impl Session {
             (Some(name), Ok(input)) => (name.clone(), input, None),
             (Some(_), Err(error)) => invalid(&call.tool, format!("The arguments are no JSON object: {error}.")),
             (None, _) => {
-                let known = names.join(", ");
-                invalid(&call.tool, format!("There is no tool {:?} here. There are: {known}.", call.tool))
+                // Clients and models know this line; it is the one thing said as the AI SDK says it.
+                let mut known = names.clone();
+                known.push(INVALID.to_owned());
+                known.sort();
+                let (name, known) = (&call.tool, known.join(", "));
+                invalid(name, format!("Model tried to call unavailable tool '{name}'. Available tools: {known}."))
             }
         };
         let mut part = call.part;
@@ -697,7 +703,7 @@ impl Session {
 /// The call that stands for one that can't be made.
 fn invalid(tool: &str, error: String) -> (String, JsonMap, Option<String>) {
     let input = JsonMap::from_iter([("tool".to_owned(), json!(tool)), ("error".to_owned(), json!(error))]);
-    ("invalid".to_owned(), input, Some(error))
+    (INVALID.to_owned(), input, Some(error))
 }
 
 /// The tools a step offers: those the rules don't forbid, and of edit, write and apply_patch those the model knows.

@@ -109,7 +109,7 @@ impl Session {
     }
 
     /// What the turn changed, on its prompts and on the session.
-    fn summaries(&mut self, answered: &[MessageId], diffs: &[FileDiff]) -> Vec<Change> {
+    pub(super) fn summaries(&mut self, answered: &[MessageId], diffs: &[FileDiff]) -> Vec<Change> {
         let mut changes = Vec::new();
         for id in answered {
             let Some(mut user) = self.state.history.get(id).and_then(|e| e.info.as_user().cloned()) else { continue };

@@ -39,12 +39,19 @@ pub async fn within(
     let mut left = limit.unwrap_or(Duration::MAX);
     let mut next_tell = Instant::now();
     let mut untold = false;
+    let mut is_told = false;
     loop {
         let waits = *signals.waiting.borrow_and_update() > 0;
         let since = Instant::now();
         tokio::select! {
             biased;
-            result = &mut work => return result,
+            result = &mut work => {
+                // What a quick call showed, clients still want to see before its result.
+                if !is_told && (untold || signals.progress.has_changed().unwrap_or(false)) {
+                    tell(signals.progress.borrow_and_update().clone());
+                }
+                return result;
+            }
             () = cancel.cancelled() => {
                 // A tool that heeds the sign says itself how it ended; one that doesn't is dropped.
                 return tokio::time::timeout(CANCEL_GRACE, work).await.unwrap_or(Err(ToolError::Aborted));
@@ -57,6 +64,7 @@ pub async fn within(
             changed = signals.progress.changed(), if !untold => untold = changed.is_ok(),
             () = tokio::time::sleep_until(next_tell), if untold => {
                 untold = false;
+                is_told = true;
                 next_tell = Instant::now() + PROGRESS;
                 tell(signals.progress.borrow_and_update().clone());
             }

@@ -216,8 +216,8 @@ fn global_rules(config: &Config, around: &Surroundings) -> Ruleset {
     tools.chain(expanded(config.permission.iter().flat_map(|p| p.rules()), around)).collect()
 }
 
-/// Returns the rule that switches a tool on or off.
-pub fn switch(tool: &str, on: bool) -> Rule {
+/// The rule that switches a tool on or off; those that write files share one permission.
+fn switch(tool: &str, on: bool) -> Rule {
     let permission = if matches!(tool, "write" | "apply_patch") && !on { "edit" } else { tool };
     Rule::new(permission, "*", if on { ALLOW } else { DENY })
 }

@@ -350,6 +350,7 @@ mod tests {
         let catalogue = catalogue(mock());
         assert_eq!(catalogue.defaults()["mock"], "vision");
         let wanted = ModelRef { variant: Some("high".into()), ..ModelRef::parse("mock/vision").expect("a name") };
-        assert_eq!(catalogue.choose(&wanted).ok().expect("chosen").variant["reasoningEffort"], "high");
+        let Ok(chosen) = catalogue.choose(&wanted) else { panic!("not chosen") };
+        assert_eq!(chosen.variant["reasoningEffort"], "high");
     }
 }

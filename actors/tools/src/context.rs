@@ -151,17 +151,17 @@ pub struct Progress {
 pub enum Refusal {
     /// A rule says no.
     #[error(
-        "A permission rule forbids this call: {permission} is denied for `{pattern}` by the rule {}. \
-         Do it another way, or leave it.",
-        serde_json::to_string(rule).unwrap_or_default()
+        "A permission rule forbids this call: {permission} is denied for `{pattern}`. The rules that speak of it are \
+         {}; the last one that matches wins. Do it another way, or leave it.",
+        listed(rules)
     )]
     Denied {
         /// The permission.
         permission: String,
         /// The part of the call it forbids.
         pattern: String,
-        /// The rule.
-        rule: Rule,
+        /// The rules that speak of the permission, the deciding one among them.
+        rules: Vec<Rule>,
     },
     /// A person said no; the turn stops.
     #[error("The person rejected this call.")]
@@ -175,6 +175,21 @@ pub enum Refusal {
     /// The asker's session is gone, or the desk: nobody decided.
     #[error("the request was withdrawn before anybody decided")]
     Withdrawn,
+}
+
+/// Rules as OpenCode lists them: JSON, with the pattern last where a rule speaks of everything.
+fn listed(rules: &[Rule]) -> String {
+    let json = |rule: &Rule| {
+        let quote = |text: &str| serde_json::Value::from(text).to_string();
+        let action = serde_json::to_string(&rule.action).unwrap_or_default();
+        let (permission, pattern) = (quote(&rule.permission), quote(&rule.pattern));
+        if rule.permission == "*" {
+            format!(r#"{{"permission":{permission},"action":{action},"pattern":{pattern}}}"#)
+        } else {
+            format!(r#"{{"permission":{permission},"pattern":{pattern},"action":{action}}}"#)
+        }
+    };
+    format!("[{}]", rules.iter().map(json).collect::<Vec<_>>().join(","))
 }
 
 impl Refusal {

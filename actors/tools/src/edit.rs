@@ -147,7 +147,7 @@ fn prepare(
             let diff = FileDiff::of(&located.name(), "", crate::text::without_mark(&change.new));
             return Ok(Prepared { before: None, after: change.new.clone().into_bytes(), diff });
         }
-        return Err(ToolError::failed(format!("File {} not found.", shown.display())));
+        return Err(ToolError::failed(format!("File {} not found", shown.display())));
     };
     if change.old.is_empty() {
         return Err(Problem::Empty.into());

@@ -188,7 +188,7 @@ mod tests {
             "external_directory" => Err(Refusal::Denied {
                 permission: ask.permission.clone(),
                 pattern: ask.patterns[0].clone(),
-                rule: Rule::new("external_directory", "*", Action::Deny),
+                rules: vec![Rule::new("external_directory", "*", Action::Deny)],
             }),
             _ => Ok(()),
         });

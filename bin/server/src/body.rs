@@ -9,11 +9,15 @@ use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use bytes::BytesMut;
 use futures::StreamExt;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
+use serde_path_to_error::{Path, Segment};
 
 use crate::error::ApiError;
 
 /// Largest body, in bytes: prompts may carry images.
 const LIMIT: usize = 64 * 1024 * 1024;
+/// How much of a wrong value is shown, in characters.
+const SHOWN: usize = 200;
 
 /// A JSON body. An empty one is read as `{}` where the type allows that.
 pub struct Json<T>(pub T);
@@ -46,29 +50,87 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
+    let no_json = |error: &serde_json::Error| ApiError::payload(format!("the body is no JSON: {error}"));
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| {
-        let path = error.path().to_string();
-        let inner = error.into_inner();
-        if inner.is_data() {
-            let at = if path == "." { String::new() } else { format!("\n  at {path}") };
-            ApiError::payload(format!("{}{at}", without_place(&inner.to_string())))
-        } else {
-            ApiError::payload(format!("the body is no JSON: {inner}"))
-        }
+    let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| match error.inner() {
+        inner if inner.is_data() => ApiError::payload(explain(body, error.path(), &inner.to_string())),
+        inner => no_json(inner),
     })?;
-    reader.end().map_err(|error| ApiError::payload(format!("the body is no JSON: {error}")))?;
+    reader.end().map_err(|error| no_json(&error))?;
     Ok(value)
 }
 
-/// The path says where; line and column of a body nobody sees don't help.
-fn without_place(message: &str) -> &str {
-    message.rsplit_once(" at line ").map_or(message, |(before, _)| before)
+/// What is wrong with a body, and where, in the form clients of the wire know.
+fn explain(body: &[u8], path: &Path, said: &str) -> String {
+    // The path says where; line and column of a body nobody sees don't help.
+    let said = said.rsplit_once(" at line ").map_or(said, |(before, _)| before);
+    let place = place(path);
+    if let Some(types) = part_types(path, said) {
+        return format!("Expected {types}, got {}{}", value_at(body, path), named(&place));
+    }
+    if let Some(key) = said.strip_prefix("missing field `").and_then(|rest| rest.strip_suffix('`')) {
+        return format!("Missing key{}", named(&format!("{place}[{}]", Value::from(key))));
+    }
+    if let Some((got, allowed)) = unknown_variant(said) {
+        return format!("Expected {allowed}, got {}{}", Value::from(got), named(&place));
+    }
+    format!("{said}{}", named(&place))
+}
+
+fn named(place: &str) -> String {
+    if place.is_empty() { String::new() } else { format!("\n  at {place}") }
+}
+
+/// `["parts"][0]["text"]`.
+fn place(path: &Path) -> String {
+    path.iter()
+        .map(|segment| match segment {
+            Segment::Map { key } => format!("[{}]", Value::from(key.as_str())),
+            Segment::Seq { index } => format!("[{index}]"),
+            Segment::Enum { .. } | Segment::Unknown => String::new(),
+        })
+        .collect()
+}
+
+/// The value that is wrong and the ones that are allowed, of serde's words for it.
+fn unknown_variant(said: &str) -> Option<(&str, String)> {
+    let (got, allowed) = said.strip_prefix("unknown variant `")?.split_once("`, expected ")?;
+    let names: Vec<String> = allowed.split('`').skip(1).step_by(2).map(|name| Value::from(name).to_string()).collect();
+    (!names.is_empty()).then(|| (got, names.join(" | ")))
+}
+
+/// The kinds of parts a prompt may have, where the fault is that one is of none of them.
+fn part_types(path: &Path, said: &str) -> Option<String> {
+    let segments: Vec<&Segment> = path.iter().collect();
+    match segments.as_slice() {
+        [Segment::Map { key }, Segment::Seq { .. }] if key == "parts" => {}
+        _ => return None,
+    }
+    let is_about_type = said == "missing field `type`" || said.starts_with("unknown variant `");
+    let types = ["text", "file", "agent", "subtask"].map(|kind| format!("{{ readonly \"type\": \"{kind}\", ... }}"));
+    is_about_type.then(|| types.join(" | "))
+}
+
+/// The JSON at a place of the body, cut to a readable length.
+fn value_at(body: &[u8], path: &Path) -> String {
+    let whole: Value = serde_json::from_slice(body).unwrap_or_default();
+    let found = path.iter().try_fold(&whole, |value, segment| match segment {
+        Segment::Map { key } => value.get(key),
+        Segment::Seq { index } => value.get(*index),
+        Segment::Enum { .. } | Segment::Unknown => Some(value),
+    });
+    let text = found.map(Value::to_string).unwrap_or_default();
+    match text.char_indices().nth(SHOWN) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
+        None => text,
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+    use protocol::permission::ReplyBody;
     use protocol::prompt::PromptBody;
     use protocol::session::CreateSession;
 
@@ -81,11 +143,34 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_place() {
         assert!(error::<PromptBody>("{bad").starts_with("the body is no JSON"));
-        assert_eq!(error::<PromptBody>("{}"), "missing field `parts`");
-        assert!(error::<PromptBody>(r#"{"parts":"x"}"#).contains("at parts"));
-        assert!(error::<PromptBody>(r#"{"messageID":"abc","parts":[]}"#).contains("starting with \"msg\""));
-        assert!(error::<CreateSession>(r#"{"title":5}"#).contains("at title"));
+        assert_eq!(error::<PromptBody>("{}"), "Missing key\n  at [\"parts\"]");
+        assert!(error::<PromptBody>(r#"{"parts":"x"}"#).ends_with("\n  at [\"parts\"]"));
+        assert_eq!(error::<PromptBody>(r#"{"parts":[{"type":"text"}]}"#), "Missing key\n  at [\"parts\"][0][\"text\"]");
+        assert_eq!(
+            error::<PromptBody>(r#"{"messageID":"abc","parts":[]}"#),
+            "Expected a string starting with \"msg\", got \"abc\"\n  at [\"messageID\"]"
+        );
+        assert!(error::<CreateSession>(r#"{"title":5}"#).ends_with("at [\"title\"]"));
         assert!(error::<CreateSession>(r#"{} {}"#).contains("no JSON"));
         assert_eq!(error::<CreateSession>(""), "");
+    }
+
+    #[test]
+    fn a_wrong_choice_is_told_with_those_there_are() {
+        assert_eq!(
+            error::<ReplyBody>(r#"{"reply":"maybe"}"#),
+            "Expected \"once\" | \"always\" | \"reject\", got \"maybe\"\n  at [\"reply\"]"
+        );
+        let of_none = error::<PromptBody>(r#"{"parts":[{"type":"zzz","text":"x"}]}"#);
+        assert!(of_none.starts_with("Expected { readonly \"type\": \"text\", ... } | "), "{of_none}");
+        assert!(of_none.ends_with("got {\"type\":\"zzz\",\"text\":\"x\"}\n  at [\"parts\"][0]"), "{of_none}");
+        assert_eq!(error::<PromptBody>(r#"{"parts":[{"text":"x"}]}"#), of_none.replace(r#""type":"zzz","#, ""));
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_a_body_or_an_error(body in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read::<PromptBody>(&body);
+        }
     }
 }

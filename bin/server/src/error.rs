@@ -11,6 +11,7 @@ use protocol::SessionId;
 use serde_json::{Value, json};
 use storage::config::ConfigError;
 use storage::{JournalError, StorageError};
+use tools::search::SearchError;
 
 /// Seconds after which a client may try again what the server was too busy for.
 const RETRY_SECONDS: u64 = 1;
@@ -51,7 +52,7 @@ pub enum ApiError {
     /// It may not be.
     #[error("{0}")]
     Forbidden(String),
-    /// The body is of a type that isn't taken.
+    /// The body is of a type that isn't taken. The wire says so in plain text.
     #[error("Unsupported content-type: {0}")]
     ContentType(String),
     /// The settings can't be used.
@@ -60,6 +61,9 @@ pub enum ApiError {
     /// Too busy: nothing was done.
     #[error("{0}")]
     Unavailable(String),
+    /// Whether it was done is not known.
+    #[error("{0}")]
+    Unknown(String),
     /// The server's own fault. The log has more.
     #[error("{0}")]
     Internal(String),
@@ -81,6 +85,14 @@ impl ApiError {
         Self::BadRequest { kind: "Payload", message: message.into() }
     }
 
+    /// Returns the error of a wrong body in the older shape.
+    pub fn tagged(self) -> Self {
+        match self {
+            Self::BadRequest { message, .. } => Self::BadRequestTag(message),
+            other => other,
+        }
+    }
+
     fn body(&self) -> Value {
         match self {
             Self::NotFound(message) => json!({ "name": "NotFoundError", "data": { "message": message } }),
@@ -99,9 +111,14 @@ impl ApiError {
             Self::ContentType(_) => named("UnsupportedMediaType", &self.to_string()),
             Self::Config(SetupError(error)) => config_body(error),
             Self::Unavailable(message) => named("UnavailableError", message),
-            Self::Internal(message) => named("UnknownError", message),
+            Self::Unknown(message) | Self::Internal(message) => named("UnknownError", message),
         }
     }
+}
+
+/// Returns a message with the place it speaks of, as the wire has it.
+pub fn at(message: &str, key: &str) -> String {
+    format!("{message}\n  at [{}]", Value::from(key))
 }
 
 fn named(name: &str, message: &str) -> Value {
@@ -129,7 +146,7 @@ impl ResponseError for ApiError {
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::Unavailable(_) => StatusCode::SERVICE_UNAVAILABLE,
-            Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::Unknown(_) | Self::Internal(_) => StatusCode::INTERNAL_SERVER_ERROR,
         }
     }
 
@@ -141,7 +158,10 @@ impl ResponseError for ApiError {
         if matches!(self, Self::Unavailable(_)) {
             response.insert_header((RETRY_AFTER, RETRY_SECONDS));
         }
-        response.json(self.body())
+        match self {
+            Self::ContentType(_) => response.content_type("text/plain").body(self.to_string()),
+            _ => response.json(self.body()),
+        }
     }
 }
 
@@ -153,7 +173,8 @@ impl From<CommandError> for ApiError {
             CommandError::Busy(id) => Self::Busy(id),
             CommandError::Taken(_) => Self::Conflict(message),
             CommandError::Invalid(_) | CommandError::Choice(_) => Self::payload(message),
-            CommandError::Late | CommandError::Unknown => Self::Unavailable(message),
+            CommandError::Late => Self::Unavailable(message),
+            CommandError::Unknown => Self::Unknown(message),
             CommandError::Setup(error) => Self::Config(error),
             CommandError::Broken(_) => Self::Internal(message),
             CommandError::Journal(error) => error.into(),
@@ -179,18 +200,78 @@ impl From<StorageError> for ApiError {
 
 impl From<actix::MailboxError> for ApiError {
     fn from(_: actix::MailboxError) -> Self {
-        Self::Unavailable("the runtime was restarted while it took the request; send it again".into())
+        Self::Unknown("the runtime was restarted while it took the request; look whether it was done".into())
     }
 }
 
-/// Returns the error of a reply that was not taken.
-pub fn reply_error(error: ReplyError, tag: &'static str) -> ApiError {
-    match error {
-        ReplyError::NotFound(id) => {
-            let message = format!("Request not found: {id}");
-            ApiError::NoRequest { tag, id, message }
+impl From<SearchError> for ApiError {
+    fn from(error: SearchError) -> Self {
+        let message = error.to_string();
+        match error {
+            SearchError::Outside(_) => Self::Forbidden(message),
+            SearchError::NotFound(_) => Self::NotFound(message),
+            SearchError::Io { source, .. } if source.kind() == std::io::ErrorKind::NotFound => Self::NotFound(message),
+            SearchError::Pattern(_) => Self::query(at(&message, "pattern")),
+            // What can't be read, or is no file: the client asked for the wrong thing.
+            SearchError::Io { .. } => Self::query(at(&message, "path")),
+            SearchError::Broken => Self::Internal(message),
         }
-        ReplyError::Answered(_) => ApiError::Conflict(error.to_string()),
-        ReplyError::Journal(error) => error.into(),
+    }
+}
+
+/// What a reply is given to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Asked {
+    /// A permission request.
+    Permission,
+    /// A question.
+    Question,
+}
+
+impl Asked {
+    /// Returns the error of a reply that was not taken.
+    pub fn error(self, error: ReplyError) -> ApiError {
+        match error {
+            ReplyError::NotFound(id) => {
+                let (tag, name) = match self {
+                    Self::Permission => ("PermissionNotFoundError", "Permission"),
+                    Self::Question => ("QuestionNotFoundError", "Question"),
+                };
+                let message = format!("{name} request not found: {id}");
+                ApiError::NoRequest { tag, id, message }
+            }
+            ReplyError::Answered(_) => ApiError::Conflict(error.to_string()),
+            ReplyError::Journal(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use actix_web::body::to_bytes;
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    async fn sent(error: ApiError) -> (u16, Option<String>, String) {
+        let response = error.error_response();
+        let retry = response.headers().get(RETRY_AFTER).and_then(|value| Some(value.to_str().ok()?.to_owned()));
+        let status = response.status().as_u16();
+        let body = to_bytes(response.into_body()).await.expect("a body");
+        (status, retry, String::from_utf8_lossy(&body).into_owned())
+    }
+
+    #[actix_web::test]
+    async fn a_refusal_says_when_to_come_again_and_a_reply_that_comes_too_late_is_told_so() {
+        let (status, retry, _) = sent(CommandError::Late.into()).await;
+        assert_eq!((status, retry.as_deref()), (503, Some("1")));
+        // Perhaps it was done: then it must not look like a refusal.
+        assert_eq!(sent(CommandError::Unknown.into()).await.0, 500);
+        let (status, _, body) = sent(Asked::Permission.error(ReplyError::NotFound("per_1".into()))).await;
+        let wanted =
+            r#"{"_tag":"PermissionNotFoundError","requestID":"per_1","message":"Permission request not found: per_1"}"#;
+        assert_eq!((status, body.as_str()), (404, wanted));
+        assert_eq!(sent(Asked::Question.error(ReplyError::Answered("que_1".into()))).await.0, 409);
+        assert_eq!(sent(ApiError::ContentType("text/plain".into())).await.2, "Unsupported content-type: text/plain");
     }
 }

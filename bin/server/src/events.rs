@@ -1,328 +1,259 @@
 //! The event stream: what was missed, what comes, heartbeats, and what waits for a person.
 //!
-//! Adjacent deltas of one part that a slow reader finds waiting are merged to one; what is read again after a
-//! reconnect is exactly what was missed. A reader that is too slow for the ring is told so (`server.resync`) and gets
-//! the durable events it missed from the log.
+//! - It subscribes before it says that it is connected, so nothing falls between.
+//! - What a client missed comes from the bus's ring, exactly as it was; where the ring no longer has it, a
+//!   `server.resync` says so and the durable events come from the log.
+//! - A reader that is slow finds adjacent deltas of one part merged; one that is too slow for the broadcast subscribes
+//!   again after its last event. Nothing is written before the client takes it: however slow it is, one piece of the
+//!   stream is all that waits in memory.
+//! - An empty piece would end the response, so none is ever given.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
 use actix_web::{HttpRequest, HttpResponse, web};
-use actors::bus::{Entry, Position, Subscribe, Subscription};
+use actors::bus::{Entry, Position, Subscribe};
 use actors::permission_broker::ListWaiting;
 use actors::session_registry::TellOpenPartsOfAll;
-use bytes::{BufMut, Bytes, BytesMut};
+use bytes::{Bytes, BytesMut};
 use futures::Stream;
 use futures::stream::unfold;
-use protocol::Event;
-use serde::Serialize;
-use storage::store::LoggedEvent;
-use storage::{Body, Delta, Frame};
+use protocol::{Event, EventFrame};
 use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::{RecvError, TryRecvError};
 use tokio::time::{Instant, Interval, MissedTickBehavior, interval_at};
 
 use crate::Server;
-use crate::place::query;
+use crate::query::Query;
+
+mod frame;
+
+use frame::Frames;
+pub use frame::Scope;
 
 /// How often a heartbeat is sent.
 const HEARTBEAT: Duration = Duration::from_secs(10);
-/// Most events of one write.
+/// Most events of one piece.
 const BATCH: usize = 512;
+/// Bytes after which a piece of missed events ends.
+const PIECE: usize = 256 * 1024;
 /// Events read from the log at once.
-const LOG_PAGE: u32 = 500;
-
-/// Which events a stream carries.
-#[derive(Clone, Debug)]
-pub enum Scope {
-    /// Those of one directory, as `{id, type, properties}`.
-    Directory(String),
-    /// All, as `{directory, project, payload}`, with numbered copies of durable ones.
-    Everything,
-}
+const LOG_PAGE: u32 = 64;
 
 /// Answers with the stream.
 pub fn stream(server: web::Data<Server>, scope: Scope, request: &HttpRequest) -> HttpResponse {
     let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let after = last.or_else(|| query(request, "after")).and_then(|id| id.parse().ok());
-    let reader = Reader { server, scope, after, state: State::Start };
+    let after = last.or_else(|| Query::of(request.query_string()).text("after").map(str::to_owned));
+    let reader = Reader {
+        server,
+        frames: Frames { scope },
+        // An id of another server is none.
+        after: after.and_then(|id| id.parse().ok()),
+        heartbeat: heartbeat(),
+        state: State::Subscribe(Why::New),
+    };
     HttpResponse::Ok()
         .insert_header(("content-type", "text/event-stream"))
         .insert_header(("cache-control", "no-cache, no-transform"))
         .insert_header(("x-accel-buffering", "no"))
         .insert_header(("x-content-type-options", "nosniff"))
-        .streaming(frames(reader))
+        .streaming(pieces(reader))
+}
+
+fn heartbeat() -> Interval {
+    let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
+    heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    heartbeat
 }
 
 struct Reader {
     server: web::Data<Server>,
-    scope: Scope,
-    /// The last event that was written.
+    frames: Frames,
+    /// The last event that was looked at.
     after: Option<Position>,
+    heartbeat: Interval,
     state: State,
 }
 
 enum State {
-    Start,
-    Live(Box<Live>),
+    /// It has to subscribe.
+    Subscribe(Why),
+    /// The log is read again, and then it goes on live.
+    Log {
+        from: u64,
+        upto: u64,
+        live: Live,
+    },
+    Live(Live),
+    End,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Why {
+    /// The client has just come.
+    New,
+    /// It is too slow for the broadcast.
+    Slow,
+    /// The broadcast has ended: the bus fell and has a new life, or the service stops.
+    Ended,
 }
 
 struct Live {
-    events: broadcast::Receiver<Arc<Entry>>,
     boot: Arc<str>,
-    heartbeat: Interval,
+    /// What was missed and is still to be written.
+    missed: VecDeque<Arc<Entry>>,
+    /// Each missed event is written by itself: the client counts on it.
+    is_exact: bool,
+    events: broadcast::Receiver<Arc<Entry>>,
 }
 
-fn frames(reader: Reader) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
+fn pieces(reader: Reader) -> impl Stream<Item = Result<Bytes, actix_web::Error>> {
     unfold(reader, |mut reader| async move {
-        let bytes = match std::mem::replace(&mut reader.state, State::Start) {
-            State::Start => reader.open(true).await?,
-            State::Live(live) => reader.next(live).await?,
-        };
-        Some((Ok(bytes), reader))
+        let mut out = BytesMut::new();
+        while out.is_empty() {
+            reader.state = match std::mem::replace(&mut reader.state, State::End) {
+                State::Subscribe(why) => reader.subscribe(&mut out, why).await,
+                State::Log { from, upto, live } => reader.log(&mut out, from, upto, live).await,
+                State::Live(live) => reader.live(&mut out, live).await,
+                State::End => return None,
+            };
+        }
+        Some((Ok(out.freeze()), reader))
     })
 }
 
 impl Reader {
-    /// Subscribes, and writes what comes before live events. `is_new`: the client has just come.
-    async fn open(&mut self, is_new: bool) -> Option<Bytes> {
-        let runtime = &self.server.runtime;
-        let Subscription { backlog, live, gap, head } = runtime.bus.send(Subscribe { after: self.after.clone() }).await.ok()?;
-        let mut out = BytesMut::new();
-        if is_new {
-            self.own(&mut out, &Event::Connected {});
+    /// Subscribes, and writes what comes before all events.
+    async fn subscribe(&mut self, out: &mut BytesMut, why: Why) -> State {
+        let before = self.after.clone();
+        let Ok(subscription) = self.server.runtime.bus.send(Subscribe { after: before.clone() }).await else {
+            // The client comes back, and finds what it missed.
+            return State::End;
+        };
+        let (head, gap) = (subscription.head, subscription.gap);
+        if why == Why::Ended && before.as_ref().is_some_and(|before| before.boot == head.boot) {
+            return State::End;
         }
-        let resumed = self.after.clone();
+        if why == Why::New {
+            self.frames.own(out, &self.frame(Event::Connected {}));
+        }
+        let live = Live {
+            boot: head.boot.clone(),
+            missed: subscription.backlog.into(),
+            is_exact: why == Why::New,
+            events: subscription.live,
+        };
+        let is_fresh = before.is_none() || gap;
+        let from = before.map_or(head.row, |before| before.row);
+        let upto = head.row;
+        if live.missed.is_empty() {
+            self.after = Some(head);
+        }
         if gap {
-            self.own(&mut out, &Event::Resync {});
-            self.log(&mut out, resumed.as_ref().map_or(0, |p| p.row), head.row).await;
+            self.frames.own(out, &self.frame(Event::Resync {}));
+            return State::Log { from, upto, live };
         }
-        if resumed.is_none() || gap {
-            self.waiting(&mut out).await;
-            // The parts that are being written come whole, so that a client needn't read them.
-            runtime.registry.try_send(TellOpenPartsOfAll).ok();
+        if is_fresh {
+            self.introduce(out).await;
         }
-        for entry in &backlog {
-            self.entry(&mut out, &head.boot, entry, None);
-        }
-        self.after = Some(head.clone());
-        let mut heartbeat = interval_at(Instant::now() + HEARTBEAT, HEARTBEAT);
-        heartbeat.set_missed_tick_behavior(MissedTickBehavior::Delay);
-        self.state = State::Live(Box::new(Live { events: live, boot: head.boot, heartbeat }));
-        Some(out.freeze())
+        State::Live(live)
     }
 
-    /// Waits for live events and writes all that are there.
-    async fn next(&mut self, mut live: Box<Live>) -> Option<Bytes> {
-        let mut out = BytesMut::new();
-        while out.is_empty() {
-            let first = tokio::select! {
-                event = live.events.recv() => event,
-                _ = live.heartbeat.tick() => {
-                    self.own(&mut out, &Event::Heartbeat {});
+    /// Tells what waits for a person, which clients show then and would otherwise never see; and makes busy sessions
+    /// tell the parts that are being written whole, so that a client needn't read them.
+    async fn introduce(&mut self, out: &mut BytesMut) {
+        let runtime = &self.server.runtime;
+        if let Ok(waiting) = runtime.broker.send(ListWaiting).await {
+            for (request, origin) in waiting.permissions {
+                self.frames.elsewhere(out, &origin, self.frame(Event::PermissionAsked(request)));
+            }
+            for (request, origin) in waiting.questions {
+                self.frames.elsewhere(out, &origin, self.frame(Event::QuestionAsked(request)));
+            }
+        }
+        // A registry whose mailbox is full is busy with clients that came a moment ago, for whom it does the same.
+        let _ = runtime.registry.try_send(TellOpenPartsOfAll);
+    }
+
+    /// Writes a page of the durable log.
+    async fn log(&mut self, out: &mut BytesMut, from: u64, upto: u64, live: Live) -> State {
+        let page = match self.server.runtime.store.events_after(from, LOG_PAGE).await {
+            Ok(page) => page,
+            Err(error) => {
+                tracing::warn!(%error, "the event log can't be read; a client misses events");
+                Vec::new()
+            }
+        };
+        let wanted = page.iter().filter(|event| event.row <= upto);
+        wanted.for_each(|event| self.frames.logged(out, event));
+        match page.last() {
+            Some(last) if last.row < upto => State::Log { from: last.row, upto, live },
+            _ => {
+                self.introduce(out).await;
+                State::Live(live)
+            }
+        }
+    }
+
+    /// Writes what was missed, or waits for what comes and writes all that is there.
+    async fn live(&mut self, out: &mut BytesMut, mut live: Live) -> State {
+        if !live.missed.is_empty() {
+            self.missed(out, &mut live);
+            return State::Live(live);
+        }
+        let first = tokio::select! {
+            event = live.events.recv() => event,
+            _ = self.heartbeat.tick() => {
+                self.frames.own(out, &self.frame(Event::Heartbeat {}));
+                return State::Live(live);
+            }
+        };
+        let first = match first {
+            Ok(first) => first,
+            Err(RecvError::Lagged(_)) => return State::Subscribe(Why::Slow),
+            Err(RecvError::Closed) => return State::Subscribe(Why::Ended),
+        };
+        let mut batch = vec![first];
+        let mut is_slow = false;
+        while batch.len() < BATCH {
+            match live.events.try_recv() {
+                Ok(entry) => batch.push(entry),
+                Err(TryRecvError::Lagged(_)) => {
+                    is_slow = true;
                     break;
                 }
-            };
-            let mut batch = VecDeque::new();
-            match first {
-                Ok(entry) => batch.push_back(entry),
-                // Too slow, or the bus has a new life: go on after the last event.
-                Err(RecvError::Lagged(_)) => return self.open(false).await,
-                Err(RecvError::Closed) => return self.reopen().await,
-            }
-            let mut lagged = false;
-            while batch.len() < BATCH {
-                match live.events.try_recv() {
-                    Ok(entry) => batch.push_back(entry),
-                    Err(TryRecvError::Lagged(_)) => {
-                        lagged = true;
-                        break;
-                    }
-                    Err(_) => break,
-                }
-            }
-            self.write(&mut out, &live.boot, batch);
-            if lagged {
-                return match self.open(false).await {
-                    Some(more) => {
-                        out.put(more);
-                        Some(out.freeze())
-                    }
-                    None => None,
-                };
+                // That it has ended is found at the next look.
+                Err(TryRecvError::Empty | TryRecvError::Closed) => break,
             }
         }
-        self.state = State::Live(live);
-        Some(out.freeze())
+        self.write(out, &live.boot, &batch);
+        if is_slow { State::Subscribe(Why::Slow) } else { State::Live(live) }
     }
 
-    /// The bus fell, or the service stops: then it does not come back.
-    async fn reopen(&mut self) -> Option<Bytes> {
-        let before = self.after.clone();
-        let bytes = self.open(false).await?;
-        let is_same = before.zip(self.after.clone()).is_some_and(|(old, new)| old.boot == new.boot);
-        if is_same { None } else { Some(bytes) }
-    }
-
-    fn write(&mut self, out: &mut BytesMut, boot: &Arc<str>, batch: VecDeque<Arc<Entry>>) {
-        let mut waiting: Option<(Arc<Entry>, Delta)> = None;
-        for entry in batch {
-            self.after = Some(Position { boot: boot.clone(), seq: entry.seq, row: entry.row });
-            if let Body::Delta(delta) = &entry.frame.body {
-                match &mut waiting {
-                    Some((last, merged)) if merged.part_id == delta.part_id => {
-                        merged.text.push_str(&delta.text);
-                        *last = entry;
-                        continue;
-                    }
-                    _ => {
-                        let delta = Delta::clone(delta);
-                        if let Some((last, merged)) = waiting.replace((entry, delta)) {
-                            self.entry(out, boot, &last, Some(&merged));
-                        }
-                        continue;
-                    }
-                }
-            }
-            if let Some((last, merged)) = waiting.take() {
-                self.entry(out, boot, &last, Some(&merged));
-            }
-            self.entry(out, boot, &entry, None);
-        }
-        if let Some((last, merged)) = waiting {
-            self.entry(out, boot, &last, Some(&merged));
-        }
-    }
-
-    /// Writes one event. `merged` stands for its own delta.
-    fn entry(&self, out: &mut BytesMut, boot: &str, entry: &Entry, merged: Option<&Delta>) {
-        let frame = &entry.frame;
-        let is_wanted = match &self.scope {
-            Scope::Directory(directory) => !entry.is_copy && frame.origin.directory == *directory,
-            Scope::Everything => true,
-        };
-        if !is_wanted {
+    fn missed(&mut self, out: &mut BytesMut, live: &mut Live) {
+        if !live.is_exact {
+            let count = live.missed.len().min(BATCH);
+            let batch: Vec<Arc<Entry>> = live.missed.drain(..count).collect();
+            self.write(out, &live.boot, &batch);
             return;
         }
-        out.put_slice(format!("id: {boot}-{}-{}\ndata: ", entry.seq, entry.row).as_bytes());
-        let payload = if entry.is_copy { copy(frame) } else { payload(frame, merged) };
-        self.wrapped(out, &frame.origin.directory, &frame.origin.project, &payload);
-    }
-
-    fn wrapped(&self, out: &mut BytesMut, directory: &str, project: &str, payload: &str) {
-        match self.scope {
-            Scope::Directory(_) => out.put_slice(payload.as_bytes()),
-            Scope::Everything => {
-                let (directory, project) = (quote(directory), quote(project));
-                out.put_slice(
-                    format!(r#"{{"directory":{directory},"project":{project},"payload":{payload}}}"#).as_bytes(),
-                );
-            }
-        }
-        out.put_slice(b"\n\n");
-    }
-
-    /// Writes an event of the stream's own: without an id, so that a reconnect goes on after the last real one.
-    fn own(&self, out: &mut BytesMut, event: &Event) {
-        #[derive(Serialize)]
-        struct Own<'a> {
-            id: protocol::EventId,
-            #[serde(flatten)]
-            event: &'a Event,
-        }
-        let own = Own { id: self.server.runtime.ids.event(), event };
-        let payload = serde_json::to_string(&own).unwrap_or_default();
-        let text = match self.scope {
-            Scope::Directory(_) => format!("data: {payload}\n\n"),
-            Scope::Everything => format!("data: {{\"payload\":{payload}}}\n\n"),
-        };
-        out.put_slice(text.as_bytes());
-    }
-
-    /// Writes what waits for a person: clients show it then, and would otherwise never see it.
-    async fn waiting(&self, out: &mut BytesMut) {
-        let Ok(waiting) = self.server.runtime.broker.send(ListWaiting).await else { return };
-        let asks = waiting.permissions.into_iter().map(|(request, origin)| (Event::PermissionAsked(request), origin));
-        let questions = waiting.questions.into_iter().map(|(request, origin)| (Event::QuestionAsked(request), origin));
-        for (event, origin) in asks.chain(questions) {
-            match &self.scope {
-                Scope::Directory(directory) if *directory == origin.directory => self.own(out, &event),
-                Scope::Directory(_) => {}
-                Scope::Everything => {
-                    let frame = protocol::GlobalFrame {
-                        directory: Some(origin.directory.clone()),
-                        project: Some(origin.project.clone()),
-                        payload: protocol::EventFrame { id: self.server.runtime.ids.event(), event },
-                    };
-                    let text = serde_json::to_string(&frame).unwrap_or_default();
-                    out.put_slice(format!("data: {text}\n\n").as_bytes());
-                }
-            }
+        while out.len() < PIECE
+            && let Some(entry) = live.missed.pop_front()
+        {
+            self.write(out, &live.boot, std::slice::from_ref(&entry));
         }
     }
 
-    /// Writes the durable events between two rows of the log.
-    async fn log(&self, out: &mut BytesMut, mut after: u64, upto: u64) {
-        while after < upto {
-            let page = match self.server.runtime.store.events_after(after, LOG_PAGE).await {
-                Ok(page) => page,
-                Err(error) => {
-                    tracing::warn!(%error, "the event log can't be read; a client misses events");
-                    return;
-                }
-            };
-            let Some(last) = page.last() else { return };
-            after = last.row;
-            for event in page.iter().filter(|event| event.row <= upto) {
-                self.logged(out, event);
-            }
+    fn write(&mut self, out: &mut BytesMut, boot: &Arc<str>, batch: &[Arc<Entry>]) {
+        self.frames.entries(out, boot, batch);
+        if let Some(last) = batch.last() {
+            self.after = Some(Position { boot: boot.clone(), seq: last.seq, row: last.row });
         }
     }
 
-    fn logged(&self, out: &mut BytesMut, event: &LoggedEvent) {
-        if matches!(&self.scope, Scope::Directory(directory) if *directory != event.directory) {
-            return;
-        }
-        // Of no life of the bus: a reconnect after it replays the log above its row.
-        out.put_slice(format!("id: log-0-{}\ndata: ", event.row).as_bytes());
-        let (id, kind) = (quote(&event.id), quote(&event.kind));
-        let payload = format!(r#"{{"id":{id},"type":{kind},"properties":{}}}"#, event.properties);
-        self.wrapped(out, &event.directory, &event.project, &payload);
+    /// An event of the stream's own.
+    fn frame(&self, event: Event) -> EventFrame {
+        EventFrame { id: self.server.runtime.ids.event(), event }
     }
-}
-
-fn payload(frame: &Frame, merged: Option<&Delta>) -> String {
-    let id = frame.id.as_str();
-    match (&frame.body, merged) {
-        (Body::Json(properties), _) => {
-            format!(r#"{{"id":"{id}","type":"{}","properties":{properties}}}"#, frame.kind)
-        }
-        (Body::Delta(own), merged) => {
-            let delta = merged.unwrap_or(own);
-            format!(
-                r#"{{"id":"{id}","type":"{}","properties":{{"sessionID":"{}","messageID":"{}","partID":"{}","field":"text","delta":{}}}}}"#,
-                frame.kind,
-                delta.session_id,
-                delta.message_id,
-                delta.part_id,
-                quote(&delta.text)
-            )
-        }
-    }
-}
-
-/// The numbered copy of a durable event.
-fn copy(frame: &Frame) -> String {
-    let (Body::Json(data), Some(durable), Some(session)) = (&frame.body, frame.durable, &frame.session_id) else {
-        return String::from("{}");
-    };
-    let (id, kind, seq) = (frame.id.as_str(), frame.kind, durable.seq);
-    format!(
-        r#"{{"type":"sync","id":"{id}","syncEvent":{{"id":"{id}","type":"{kind}.1","seq":{seq},"aggregateID":"{session}","data":{data}}}}}"#
-    )
-}
-
-fn quote(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
 }

@@ -11,13 +11,20 @@ use std::path::{Path, PathBuf};
 use actix_web::dev::ServerHandle;
 use actix_web::{App, HttpServer, web};
 use actors::runtime::Runtime;
+use tokio::sync::Semaphore;
 
 mod body;
+mod changes;
+mod diff;
 pub mod error;
 pub mod events;
 pub mod guard;
+mod ids;
 mod place;
+mod query;
 mod routes;
+mod secrets;
+mod wait;
 
 pub use guard::Access;
 
@@ -40,6 +47,9 @@ pub struct Listen {
     pub sockets: Vec<PathBuf>,
 }
 
+/// Places for searches of files.
+struct Searches(Semaphore);
+
 /// A server that listens.
 pub struct Running {
     /// Stops it.
@@ -50,6 +60,8 @@ pub struct Running {
     pub ended: tokio::task::JoinHandle<std::io::Result<()>>,
 }
 
+/// Searches of files that run at once; each may use several threads.
+const SEARCHES: usize = 4;
 /// Threads that read and write HTTP.
 const WORKERS: usize = 2;
 /// Seconds that open requests have to end when it stops.
@@ -58,13 +70,16 @@ const SHUTDOWN_SECONDS: u64 = 2;
 /// Starts listening. Call it within an actix system.
 pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
     let server = web::Data::new(server);
+    let searches = web::Data::new(Searches(Semaphore::new(SEARCHES)));
     let mut http = HttpServer::new(move || {
         App::new()
             .app_data(server.clone())
+            .app_data(searches.clone())
             .wrap(actix_web::middleware::from_fn(guard::guard))
             .configure(routes::configure)
             .default_service(web::to(routes::not_found))
     })
+    .on_connect(guard::on_connect)
     .workers(WORKERS)
     .shutdown_timeout(SHUTDOWN_SECONDS)
     .disable_signals()

@@ -10,6 +10,7 @@ use percent_encoding::percent_decode_str;
 
 use crate::Server;
 use crate::error::ApiError;
+use crate::query::Query;
 
 /// The header that names it.
 const HEADER: &str = "x-opencode-directory";
@@ -17,6 +18,13 @@ const HEADER: &str = "x-opencode-directory";
 /// The directory a request is about: absolute, without `.` and `..`. It need not exist.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Place(pub PathBuf);
+
+impl Place {
+    /// Returns the directory as it is stored with sessions and events.
+    pub fn text(&self) -> String {
+        self.0.to_string_lossy().into_owned()
+    }
+}
 
 impl FromRequest for Place {
     type Error = ApiError;
@@ -27,16 +35,10 @@ impl FromRequest for Place {
     }
 }
 
-/// Returns the value of a query key.
-pub fn query(request: &HttpRequest, key: &str) -> Option<String> {
-    url::form_urlencoded::parse(request.query_string().as_bytes())
-        .find(|(name, _)| name == key)
-        .map(|(_, value)| value.into_owned())
-        .filter(|value| !value.is_empty())
-}
-
 fn of(request: &HttpRequest) -> Result<Place, ApiError> {
-    if let Some(workspace) = query(request, "workspace") {
+    let query = Query::of(request.query_string());
+    let asked = |key| query.text(key).map(str::to_owned);
+    if let Some(workspace) = asked("workspace") {
         return Err(ApiError::query(format!("Workspace not found: {workspace}")));
     }
     let header = || {
@@ -44,7 +46,7 @@ fn of(request: &HttpRequest) -> Result<Place, ApiError> {
         let text = percent_decode_str(std::str::from_utf8(value).ok()?).decode_utf8().ok()?;
         Some(text.into_owned()).filter(|text| !text.is_empty())
     };
-    let named = query(request, "directory").or_else(header).or_else(|| query(request, "location[directory]"));
+    let named = asked("directory").or_else(header).or_else(|| asked("location[directory]"));
     let start = request.app_data::<web::Data<Server>>().map(|server| server.start_directory.clone());
     let start = start.unwrap_or_else(|| PathBuf::from("/"));
     match named {

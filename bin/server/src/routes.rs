@@ -1,18 +1,48 @@
 //! The routes, one file a resource.
 
-use actix_web::{HttpRequest, web};
+use actix_web::guard::{Any, Get, Guard, Head};
+use actix_web::{HttpRequest, Route, web};
 
 use crate::error::ApiError;
 
+mod event;
+mod file;
 mod global;
 mod message;
+mod part;
+mod permission;
+mod project;
+mod question;
 mod session;
+mod settings;
+mod troupe;
 
 /// Adds all routes.
 pub fn configure(app: &mut web::ServiceConfig) {
     global::configure(app);
+    event::configure(app);
     session::configure(app);
     message::configure(app);
+    part::configure(app);
+    permission::configure(app);
+    question::configure(app);
+    settings::configure(app);
+    project::configure(app);
+    file::configure(app);
+    troupe::configure(app);
+}
+
+/// A route for reads: GET, and HEAD, which is answered without the body.
+fn get() -> Route {
+    web::route().guard(GetOrHead)
+}
+
+struct GetOrHead;
+
+impl Guard for GetOrHead {
+    fn check(&self, context: &actix_web::guard::GuardContext<'_>) -> bool {
+        Any(Get()).or(Head()).check(context)
+    }
 }
 
 /// Answers what no route does. (The real thing answers with its web page, whatever the method.)

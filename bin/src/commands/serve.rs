@@ -3,16 +3,14 @@
 use std::net::{IpAddr, SocketAddr, ToSocketAddrs};
 use std::path::PathBuf;
 
-use actors::runtime::{Options, Runtime};
 use anyhow::Context;
 use clap::Args;
-use server::{Access, Listen, Server};
+use server::{Access, Listen};
 use storage::DataDir;
-use storage::places::{Environment, Places};
-use tokio::signal::unix::{SignalKind, signal};
 
-/// Threads of the I/O runtime.
-const IO_THREADS: usize = 2;
+use crate::exit::Exit;
+use crate::owner::{self, Ground, Owner, Resume};
+use crate::signals::Stops;
 
 #[derive(Debug, Args)]
 pub struct Serve {
@@ -28,50 +26,24 @@ pub struct Serve {
 }
 
 impl Serve {
-    pub fn run(self) -> anyhow::Result<()> {
+    pub fn run(self) -> anyhow::Result<Exit> {
         crate::logging::start("warn,troupe=info,actors=info,server=info,storage=info,tools=info,providers=info");
-        sse::http::install_crypto();
-        let io = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(IO_THREADS)
-            .thread_name("io")
-            .enable_all()
-            .build()
-            .context("starting the I/O runtime")?;
-        let handle = io.handle().clone();
-        let system = actix::System::new();
-        system.block_on(self.serve(handle))
+        owner::run(|ground| self.serve(ground))
     }
 
-    async fn serve(self, io: tokio::runtime::Handle) -> anyhow::Result<()> {
-        let environment = Environment::of_process();
-        let places = Places::of(&environment);
-        let data = DataDir::own(&places.data)?;
-        let options = Options {
-            places,
-            environment,
-            program: std::env::current_exe().ok(),
-            version: env!("CARGO_PKG_VERSION").to_owned(),
-        };
-        let runtime = Runtime::start(&data, options, io).await?;
-        runtime.recover(None).await;
-        let listen = Listen {
-            addresses: vec![address(&self.hostname, self.port)?],
-            sockets: std::iter::once(data.socket()).chain(self.socket.clone()).collect(),
-        };
-        let server = Server {
-            runtime: runtime.clone(),
-            start_directory: std::env::current_dir().unwrap_or_else(|_| PathBuf::from("/")),
-            access: Access::default(),
-        };
-        let running = server::listen(server, &listen).with_context(|| format!("listening on {}", listen.addresses[0]))?;
-        for address in &running.addresses {
+    async fn serve(self, ground: Ground) -> anyhow::Result<Exit> {
+        let mut stops = Stops::listen()?;
+        let data = DataDir::own(&ground.places.data)?;
+        let listen =
+            Listen { addresses: vec![address(&self.hostname, self.port)?], sockets: self.socket.into_iter().collect() };
+        let owner = Owner::start(data, &ground, Resume::All, listen, Access::default()).await?;
+        for address in &owner.server().addresses {
             println!("opencode server listening on http://{address}");
-            data.announce(&format!("http://{address}"))?;
+            owner.data().announce(&format!("http://{address}"))?;
         }
-        stopped().await?;
-        runtime.stop().await;
-        running.handle.stop(true).await;
-        Ok(())
+        stops.next().await;
+        owner.stop().await;
+        Ok(Exit::Done)
     }
 }
 
@@ -81,17 +53,4 @@ fn address(hostname: &str, port: u16) -> anyhow::Result<SocketAddr> {
     }
     let found = (hostname, port).to_socket_addrs().with_context(|| format!("looking up {hostname}"))?.next();
     found.with_context(|| format!("{hostname} has no address"))
-}
-
-/// Waits for a signal to stop.
-async fn stopped() -> anyhow::Result<()> {
-    let mut terminate = signal(SignalKind::terminate())?;
-    let mut interrupt = signal(SignalKind::interrupt())?;
-    let mut hangup = signal(SignalKind::hangup())?;
-    tokio::select! {
-        _ = terminate.recv() => {}
-        _ = interrupt.recv() => {}
-        _ = hangup.recv() => {}
-    }
-    Ok(())
 }

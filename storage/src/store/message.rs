@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use protocol::session::FileDiff;
 use protocol::{Message, MessageId, Part, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -90,6 +91,36 @@ impl Store {
         let Some(json) = json else { return Ok(None) };
         let parts = self.raw_parts(&[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
         Ok(Some(RawMessage { info: raw(id.as_str(), json)?, parts }))
+    }
+
+    /// Returns one message of a session, without its parts.
+    pub async fn message_info(&self, session: &SessionId, id: &MessageId) -> Result<Option<Message>, StorageError> {
+        let json: Option<String> = sqlx::query_scalar("select data from message where id = ? and session_id = ?")
+            .bind(id.as_str())
+            .bind(session.as_str())
+            .fetch_optional(&self.pool)
+            .await?;
+        json.map(|json| parse("message", id.as_str(), &json)).transpose()
+    }
+
+    /// Returns what each turn of a session changed, oldest first: on each prompt of a turn that changed something.
+    /// `before`: only of prompts before this message.
+    pub async fn turn_diffs(
+        &self,
+        session: &SessionId,
+        before: Option<&MessageId>,
+    ) -> Result<Vec<Vec<FileDiff>>, StorageError> {
+        let rows = sqlx::query(
+            "select id, data->'$.summary.diffs' from message where session_id = ?1 and data->>'role' = 'user' \
+             and json_array_length(data, '$.summary.diffs') > 0 \
+             and (?2 is null or (time_created, id) < (select time_created, id from message where id = ?2)) \
+             order by time_created, id",
+        )
+        .bind(session.as_str())
+        .bind(before.map(MessageId::as_str))
+        .fetch_all(&self.pool)
+        .await?;
+        rows.iter().map(|row| parse("diff", row.get(0), row.get(1))).collect()
     }
 
     /// Returns all messages of a session and their parts, oldest first.

@@ -151,7 +151,7 @@ async fn what_is_outside_is_not_told_without_leave() {
         Err(Refusal::Denied {
             permission: ask.permission.clone(),
             pattern: ask.patterns[0].clone(),
-            rule: Rule::new("external_directory", "*", Action::Deny),
+            rules: vec![Rule::new("external_directory", "*", Action::Deny)],
         })
     });
     for old in ["secret = 2", "secret = 1"] {

@@ -108,6 +108,9 @@ impl Judge<'_> {
         let mut text_next = false;
         for word in rest {
             let literal = word.literal().unwrap_or_default();
+            if changes && word.raw.starts_with('-') && word.exact().is_none() {
+                self.ask("an option is made while the command runs");
+            }
             if std::mem::take(&mut text_next) {
                 continue;
             }

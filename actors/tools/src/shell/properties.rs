@@ -223,7 +223,7 @@ fn what_a_real_bash_runs_is_seen() {
         use std::os::unix::fs::PermissionsExt;
         std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
     };
-    stub("rm", "[ \"$*\" = '-rf y' ] && echo >> \"$RAN\"; echo x");
+    stub("rm", "[ $# = 2 ] && [ \"$1\" = -rf ] && [ \"$2\" = y ] && echo >> \"$RAN\"; echo x");
     for name in ["git", "cat", "ls"] {
         stub(name, "echo x");
     }

@@ -349,6 +349,7 @@ fn what_is_made_while_the_command_runs_asks() {
         "ls ~root",
         "rm -r*f y",
         "rm -r{f,} y",
+        "rm -r$x y",
         "cd ~-",
         "rm ~other/x",
         "while true; do cd a; done",
