@@ -27,7 +27,7 @@ use crate::session_registry::{
 };
 use crate::slug::slug;
 use crate::supervisor::{self, FateLine, Intensity, Name};
-use crate::workspace::{GetSetup, Setup, Workspace, WorkspaceDeps};
+use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Workspace, WorkspaceDeps};
 
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -316,6 +316,11 @@ impl Runtime {
             permission: body.permission,
             revert: None,
         };
+        // The first snapshot of a directory takes a moment; it is there when the first prompt comes.
+        let first = TakeSnapshot { freshness: Freshness::Any };
+        if let Err(error) = self.workspace(directory).await?.try_send(first) {
+            tracing::debug!(%error, "no snapshot beforehand");
+        }
         let created = self.registry.send(Create(Box::new(info))).await.map_err(|_| CommandError::Unknown)??;
         // Answered after its row is stored.
         created.address.send(GetInfo).await.map_err(|_| CommandError::Unknown)?

@@ -19,7 +19,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 use tools::files::Files;
 use tools::process::Processes;
-use tools::{AnyTool, Place, ToolError};
+use tools::{AnyTool, ToolError};
 
 use crate::faults::Faults;
 use crate::permission_broker::{Asker, PermissionBroker};
@@ -28,9 +28,11 @@ use crate::workspace::Workspace;
 mod bounds;
 mod desk;
 mod limits;
+mod order;
 
 use desk::CallDesk;
 pub use desk::{Delegate, Delegated, SnapshotGate};
+use order::{Order, Place};
 
 /// How long aborted calls have to end by themselves. What is left of them is killed behind that.
 const ABORT_GRACE: Duration = Duration::from_millis(700);
@@ -91,7 +93,7 @@ pub struct Call {
     /// Who calls, with the rules that hold.
     pub asker: Asker,
     /// Where.
-    pub place: Arc<Place>,
+    pub place: Arc<tools::Place>,
     /// The step's snapshot.
     pub gate: Arc<SnapshotGate>,
     /// It is the same call again and again: ask first.
@@ -195,6 +197,8 @@ pub struct ToolExecutor {
     running: HashMap<PartId, Running>,
     /// Calls that wait for another on the same path; an entry is there while one runs.
     serial: HashMap<PathBuf, VecDeque<Call>>,
+    /// Lets calls ask in the order the model made them.
+    order: Order,
     aborting: Option<Aborting>,
 }
 
@@ -215,13 +219,13 @@ struct Aborting {
 impl ToolExecutor {
     /// Returns an executor that runs nothing yet.
     pub fn new(deps: ExecutorDeps) -> Self {
-        Self { deps, running: HashMap::new(), serial: HashMap::new(), aborting: None }
+        Self { deps, running: HashMap::new(), serial: HashMap::new(), order: Order::default(), aborting: None }
     }
 
     fn begin(&mut self, call: Call, path: Option<PathBuf>, ctx: &mut Context<Self>) {
         let cancel = CancellationToken::new();
         let (call_id, message_id, part_id) = (call.id().clone(), call.asker.message_id.clone(), call.part_id.clone());
-        let run = run(self.deps.clone(), call, cancel.clone());
+        let run = run(self.deps.clone(), call, cancel.clone(), self.order.next());
         let (answer, outcome) = oneshot::channel();
         let task = AbortOnDropHandle::new(self.deps.io.spawn(async move {
             // The executor is gone: so is whoever wanted to know.
@@ -311,8 +315,8 @@ impl Handler<AbortCalls> for ToolExecutor {
 }
 
 /// Runs one call, from the question whether it may to its bounded output.
-async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken) -> Outcome {
-    let (desk, signals) = CallDesk::new(deps.clone(), &call, cancel.clone());
+async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken, place: Place) -> Outcome {
+    let (desk, signals) = CallDesk::new(deps.clone(), &call, cancel.clone(), place);
     let cx = tools::ToolContext {
         session_id: call.session_id().clone(),
         message_id: call.asker.message_id.clone(),

@@ -3,7 +3,7 @@
 use tracing_subscriber::EnvFilter;
 
 /// Crates that would log content.
-const QUIET: &str = "eventsource_client=info,hyper=info,reqwest=info,sqlx=warn,actix_http=info";
+const QUIET: &str = "eventsource_client=error,hyper=info,reqwest=info,sqlx=warn,actix_http=info";
 
 /// Starts logging.
 pub fn start(level: &str) {

@@ -15,11 +15,12 @@ create table session (
     title        text not null,
     time_created integer not null,
     time_updated integer not null,
+    touched      integer not null, -- when the row was last written: lists are in this order
     data         text not null
 );
-create index session_by_update on session (time_updated desc, id);
+create index session_by_touch on session (touched desc, id);
 create index session_by_parent on session (parent_id) where parent_id is not null;
-create index session_by_directory on session (directory, time_updated desc);
+create index session_by_directory on session (directory, touched desc);
 
 create table message (
     id           text primary key not null,

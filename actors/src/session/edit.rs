@@ -77,23 +77,12 @@ impl Handler<RemoveMessage> for Session {
         if self.is_busy() {
             return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
         }
-        let Some(removed) = self.state.history.remove_message(&id) else {
+        if self.state.history.remove_message(&id).is_none() {
             return Box::pin(fut::ready(Err(CommandError::NoMessage(id))));
-        };
-        self.state.accepted.remove(&id);
-        let mut changes = vec![Change::MessageRemoved(self.id.clone(), id)];
-        // Totals are over the messages that are there.
-        if let Message::Assistant(message) = &*removed.info {
-            let (tokens, cost) = (message.tokens, message.cost);
-            changes.push(self.change_info(|info| {
-                info.cost = (info.cost - cost).max(0.0);
-                info.tokens.input = info.tokens.input.saturating_sub(tokens.input);
-                info.tokens.output = info.tokens.output.saturating_sub(tokens.output);
-                info.tokens.reasoning = info.tokens.reasoning.saturating_sub(tokens.reasoning);
-                info.tokens.cache.read = info.tokens.cache.read.saturating_sub(tokens.cache.read);
-                info.tokens.cache.write = info.tokens.cache.write.saturating_sub(tokens.cache.write);
-            }));
         }
+        self.state.accepted.remove(&id);
+        // What it used stays in the session's totals: it was used.
+        let changes = vec![Change::MessageRemoved(self.id.clone(), id)];
         let stored = self.record(changes);
         Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
     }

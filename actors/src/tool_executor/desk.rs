@@ -17,6 +17,7 @@ use tools::process::{ProcessGroup, RecordedGroup};
 use tools::{Ask, Delegation, Desk, Effects, Progress, Refusal, ToolError};
 
 use super::limits::Signals;
+use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
 use crate::permission_broker::{self as broker, Asker};
 use crate::session_registry::{AbortSession, AwaitTurn};
@@ -69,13 +70,14 @@ pub struct CallDesk {
     changes_files: bool,
     unasked: bool,
     cancel: CancellationToken,
+    place: Place,
     waiting: Arc<watch::Sender<usize>>,
     progress: Arc<watch::Sender<Progress>>,
 }
 
 impl CallDesk {
     /// Returns the desk of a call, and what it signals.
-    pub fn new(deps: ExecutorDeps, call: &Call, cancel: CancellationToken) -> (Self, Signals) {
+    pub fn new(deps: ExecutorDeps, call: &Call, cancel: CancellationToken, place: Place) -> (Self, Signals) {
         let (waiting, waits) = watch::channel(0);
         let (progress, progresses) = watch::channel(Progress::default());
         let desk = Self {
@@ -86,6 +88,7 @@ impl CallDesk {
             changes_files: call.tool.traits().changes_files,
             unasked: call.unasked,
             cancel,
+            place,
             waiting: Arc::new(waiting),
             progress: Arc::new(progress),
         };
@@ -100,6 +103,7 @@ impl CallDesk {
             ("input".to_owned(), Value::Object(call.input.clone())),
         ]);
         let ask = Ask::new("doom_loop", vec![tool.clone()], vec![tool], metadata);
+        let _alone = self.place.ask_about_loop().await;
         Ok(self.ask_broker(ask, false).await?)
     }
 
@@ -108,10 +112,12 @@ impl CallDesk {
             return Ok(());
         }
         let _waits = Waits::new(&self.waiting);
+        self.place.reached().await;
         loop {
             let (answer, verdict) = oneshot::channel();
             let message = broker::Ask { asker: self.asker.clone(), ask: ask.clone(), names_call, answer };
             let sent = self.deps.broker.send(message).await;
+            self.place.pass();
             match (sent, verdict.await) {
                 (Ok(()), Ok(verdict)) => return verdict,
                 // Nobody decided: the broker fell, or the session moved on and this call will be dropped.
@@ -174,6 +180,7 @@ impl Desk for CallDesk {
 
     fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
         async move {
+            self.place.pass();
             if self.changes_files {
                 self.snapshot_before_effects().await;
             }

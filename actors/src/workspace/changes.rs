@@ -19,9 +19,7 @@ fn diff(Changed { file, before, after }: Changed) -> FileDiff {
         _ => tools::diff::FileDiff::binary(&file),
     };
     // Here, other than in the tools' diffs, a tab stands where a time could.
-    let patch = diff
-        .patch
-        .replacen(&format!("--- {file}\n+++ {file}\n"), &format!("--- {file}\t\n+++ {file}\t\n"), 1);
+    let patch = diff.patch.replacen(&format!("--- {file}\n+++ {file}\n"), &format!("--- {file}\t\n+++ {file}\t\n"), 1);
     FileDiff {
         file: Some(file),
         patch: Some(patch),
@@ -51,7 +49,10 @@ mod tests {
         ]);
         let rule = "=".repeat(67);
         let patch = format!("Index: w.txt\n{rule}\n--- w.txt\t\n+++ w.txt\t\n@@ -0,0 +1,1 @@\n+x\n");
-        assert_eq!((diffs[0].patch.as_ref(), diffs[0].additions, diffs[0].status), (Some(&patch), 1, Some(FileStatus::Added)));
+        assert_eq!(
+            (diffs[0].patch.as_ref(), diffs[0].additions, diffs[0].status),
+            (Some(&patch), 1, Some(FileStatus::Added))
+        );
         assert_eq!((diffs[1].additions, diffs[1].status), (0, Some(FileStatus::Deleted)));
     }
 }

@@ -110,3 +110,6 @@ fn unix_socket(path: &Path) -> std::io::Result<std::os::unix::net::UnixListener>
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }
+
+#[cfg(test)]
+mod tests;

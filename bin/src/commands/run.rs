@@ -188,7 +188,7 @@ impl Run {
             () = interrupt.notified() => return Ok(Exit::Interrupted),
         };
         reach.recover(vec![conversation.session.id.clone()]).await;
-        let mut running = FuturesUnordered::new();
+        let running = FuturesUnordered::new();
         let (client, id) = (conversation.client.clone(), conversation.session.id.clone());
         match &conversation.body {
             Body::Prompt(body) => {
@@ -316,6 +316,7 @@ impl Run {
         let mut unclear_since: Option<Instant> = None;
         let mut look: Option<Instant> = None;
         let mut must_read = false;
+        let mut was_needed = false;
         let mut ends: Option<Instant> = None;
         loop {
             if must_read && away_since.is_none() {
@@ -341,10 +342,15 @@ impl Run {
                 if ends.is_some() {
                     return Ok(Exit::Interrupted);
                 }
-                if !reach.is_needed(|id| tree.is_below(id, turn.session())).await {
-                    return Ok(turn.exit());
+                if look.is_none() {
+                    let is_needed = reach.is_needed(|id| tree.is_below(id, turn.session())).await;
+                    // Once more after the last: who was waited for shall hear of its own end.
+                    let was_waiting = std::mem::replace(&mut was_needed, is_needed);
+                    if !is_needed && !was_waiting {
+                        return Ok(turn.exit());
+                    }
+                    look = Some(Instant::now() + LOOK);
                 }
-                look.get_or_insert_with(|| Instant::now() + LOOK);
             }
             tokio::select! {
                 () = at(ends) => return Ok(Exit::Interrupted),
@@ -375,12 +381,15 @@ impl Run {
                         turn.event(&frame.event).iter().for_each(|told| printer.tell(told));
                     }
                     Some(Err(error)) => {
+                        if away_since.is_none() {
+                            printer.note("The connection was lost; trying to get it back.");
+                        }
                         let since = *away_since.get_or_insert_with(Instant::now);
                         if since.elapsed() > AWAY {
                             printer.failed(&error);
                             return Ok(Exit::Failed);
                         }
-                        tracing::warn!(%error, "the event stream was lost");
+                        tracing::debug!(%error, "the event stream was lost");
                         must_read = true;
                         reach.renew().await?;
                         reach.recover(vec![session.id.clone()]).await;

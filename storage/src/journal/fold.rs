@@ -206,6 +206,7 @@ impl<'a> Fold<'a> {
             quote(&session.title),
             session.time.created.to_string(),
             session.time.updated.to_string(),
+            self.now.to_string(),
             data.clone(),
         ];
         self.tables.session.put(session.id.as_str(), row(columns));

@@ -77,9 +77,9 @@ macro_rules! upsert {
 const PROJECT: &str = upsert!("project" ("id", "time_updated", "data")
     values "value->>0, value->>1, value->2" on "id"
     do "update set time_updated = excluded.time_updated, data = excluded.data");
-const SESSION: &str = upsert!("session" ("id", "project_id", "parent_id", "directory", "path", "title", "time_created", "time_updated", "data")
-    values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->8" on "id"
-    do "update set project_id = excluded.project_id, directory = excluded.directory, path = excluded.path, title = excluded.title, time_updated = excluded.time_updated, data = excluded.data");
+const SESSION: &str = upsert!("session" ("id", "project_id", "parent_id", "directory", "path", "title", "time_created", "time_updated", "touched", "data")
+    values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->9" on "id"
+    do "update set project_id = excluded.project_id, directory = excluded.directory, path = excluded.path, title = excluded.title, time_updated = excluded.time_updated, touched = excluded.touched, data = excluded.data");
 const MESSAGE: &str = upsert!("message" ("id", "session_id", "time_created", "data")
     values "value->>0, value->>1, value->>2, value->3" on "id"
     do "update set data = excluded.data");

@@ -8,7 +8,7 @@ use sqlx::{QueryBuilder, Row};
 use super::{Store, parse};
 use crate::error::StorageError;
 
-/// Which sessions a list holds; newest update first.
+/// Which sessions a list holds; the last changed first.
 #[derive(Clone, Debug, Default)]
 pub struct SessionFilter {
     /// Of this project.
@@ -60,7 +60,7 @@ impl Store {
         if let Some(search) = &filter.search {
             query.push(" and instr(lower(title), lower(").push_bind(search).push(")) > 0");
         }
-        query.push(" order by time_updated desc, id");
+        query.push(" order by touched desc, id");
         query.push(" limit ").push_bind(filter.limit.map_or(-1, i64::from));
         raw("session", query.build_query_scalar().fetch_all(&self.pool).await?)
     }

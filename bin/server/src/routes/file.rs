@@ -51,13 +51,13 @@ async fn lines(
     Ok(web::Json(find_lines(&place.0, pattern, FOUND).await?))
 }
 
-/// Finds files and directories by a few letters of their paths.
+/// Finds files by a few letters of their paths; with `dirs=true` directories too, with `type` the one or the other.
 async fn files(searches: web::Data<Searches>, place: Place, query: Query) -> Result<web::Json<Vec<String>>, ApiError> {
     let kind = query.one_of("type", &[("file", Entries::Files), ("directory", Entries::Directories)])?;
     let entries = match (kind, query.flag("dirs")?) {
         (Some(kind), _) => kind,
-        (None, Some(false)) => Entries::Files,
-        (None, _) => Entries::Both,
+        (None, Some(true)) => Entries::Both,
+        (None, _) => Entries::Files,
     };
     let limit = query.number("limit", 1, MOST_FOUND)?.map_or(FOUND, |limit| limit as usize);
     let text = query.needed("query")?;

@@ -38,6 +38,7 @@ pub struct Turn {
     /// The prompt, and later ones that joined the turn.
     users: HashSet<MessageId>,
     answers: HashMap<MessageId, Answer>,
+    newest: Option<Arc<Message>>,
     told: HashSet<PartId>,
     permissions: HashMap<PermissionId, Arc<PermissionRequest>>,
     questions: HashMap<QuestionId, Arc<QuestionRequest>>,
@@ -64,6 +65,7 @@ impl Turn {
             is_idle: false,
             users: HashSet::new(),
             answers: HashMap::new(),
+            newest: None,
             told: HashSet::new(),
             permissions: HashMap::new(),
             questions: HashMap::new(),
@@ -132,6 +134,12 @@ impl Turn {
         let is_answered = self.answers.values().any(|answer| *answer == Answer::Last)
             && !self.answers.values().any(|answer| *answer == Answer::Running);
         self.is_idle = !is_busy && is_answered && self.stored.is_some();
+        // The event that told of it was missed. An answer before the newest may have failed and been made up for.
+        let newest = self.newest.clone().filter(|_| self.is_idle);
+        if let Some(error) = newest.as_deref().and_then(Message::as_assistant).and_then(|answer| answer.error.as_ref())
+        {
+            told.extend(self.failed(error));
+        }
         (told, is_busy || self.is_idle)
     }
 
@@ -189,11 +197,10 @@ impl Turn {
                     _ => Answer::Last,
                 };
                 self.answers.insert(answer.id.clone(), state);
-                let mut told = if is_new { vec![Told::Author(info.clone())] } else { Vec::new() };
-                if let Some(error) = &answer.error {
-                    told.extend(self.failed(error));
+                if self.newest.as_ref().is_none_or(|newest| newest.created() <= answer.time.created) {
+                    self.newest = Some(info.clone());
                 }
-                told
+                if is_new { vec![Told::Author(info.clone())] } else { Vec::new() }
             }
             Message::Assistant(_) => Vec::new(),
         }

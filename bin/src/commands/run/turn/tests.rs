@@ -56,6 +56,21 @@ fn asked(id: &str, session: &str) -> Arc<PermissionRequest> {
     Arc::new(serde_json::from_value(request).expect("a request"))
 }
 
+/// The state that events lead to, as lists give it.
+fn messages(events: &[Event]) -> Vec<MessageWithParts> {
+    let mut messages: Vec<MessageWithParts> = Vec::new();
+    for event in events {
+        match event {
+            Event::MessageUpdated { info, .. } => {
+                messages.push(MessageWithParts { info: info.clone(), parts: Vec::new() });
+            }
+            Event::PartUpdated { part, .. } => messages.last_mut().expect("a message").parts.push(part.clone()),
+            _ => {}
+        }
+    }
+    messages
+}
+
 /// What a turn told, in short.
 fn feed(turn: &mut Turn, events: &[Event]) -> Vec<String> {
     let told = events.iter().flat_map(|event| turn.event(event)).collect::<Vec<_>>();
@@ -140,6 +155,23 @@ fn an_error_is_told_once_though_it_comes_twice() {
     );
     assert_eq!(told, ["error broken", "author msg_a"]);
     assert_eq!(turn.exit(), Exit::Failed);
+    let message = answer("msg_a", "msg_own", json!({ "error": error, "time": { "created": 20, "completed": 30 } }));
+    assert_eq!(turn.read(&messages(&[message]), None), (Vec::new(), true));
+}
+
+#[test]
+fn only_the_newest_answers_error_is_the_turns() {
+    let error = json!({ "name": "MessageAbortedError", "data": { "message": "interrupted" } });
+    let cut = answer("msg_a", "msg_own", json!({ "error": error, "time": { "created": 20, "completed": 30 } }));
+    let mut turn = turn();
+    let (told, _) = turn.read(&messages(&[user("msg_own", 10), cut.clone()]), None);
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), ["author msg_a", "error interrupted"]);
+
+    let mut turn = self::turn();
+    let more = answer("msg_b", "msg_own", json!({ "finish": "stop", "time": { "created": 40, "completed": 50 } }));
+    let (told, is_clear) = turn.read(&messages(&[user("msg_own", 10), cut, more]), None);
+    assert_eq!(told.iter().map(short).collect::<Vec<_>>(), ["author msg_a", "author msg_b"]);
+    assert!(is_clear && turn.exit() == Exit::Done);
 }
 
 #[test]
@@ -161,20 +193,8 @@ fn a_rejection_anywhere_in_the_tree_is_refused_work() {
 fn state_read_anew_tells_what_was_missed_and_nothing_twice() {
     let mut turn = turn();
     feed(&mut turn, &[user("msg_own", 10), answer("msg_a", "msg_own", json!({})), text("prt_1", "msg_a", "one", true)]);
-    let messages = |events: &[Event]| -> Vec<MessageWithParts> {
-        let mut messages: Vec<MessageWithParts> = Vec::new();
-        for event in events {
-            match event {
-                Event::MessageUpdated { info, .. } => {
-                    messages.push(MessageWithParts { info: info.clone(), parts: Vec::new() });
-                }
-                Event::PartUpdated { part, .. } => messages.last_mut().expect("a message").parts.push(part.clone()),
-                _ => {}
-            }
-        }
-        messages
-    };
-    let cut = messages(&[user("msg_own", 10), answer("msg_a", "msg_own", json!({})), text("prt_1", "msg_a", "one", true)]);
+    let cut =
+        messages(&[user("msg_own", 10), answer("msg_a", "msg_own", json!({})), text("prt_1", "msg_a", "one", true)]);
     let (told, is_clear) = turn.read(&cut, None);
     assert_eq!((told.len(), is_clear), (0, false), "idle, but the answer isn't whole: it may be about to go on");
     let (_, is_clear) = turn.read(&cut, Some(&SessionStatus::Busy));
