@@ -55,7 +55,8 @@ mod armed {
                     continue;
                 }
                 if fault.kills {
-                    tools::process::kill_self();
+                    let own = std::process::id().to_string();
+                    let _ = std::process::Command::new("kill").args(["-KILL", &own]).status();
                 }
                 panic!("fault point {point}");
             }

@@ -1,4 +1,8 @@
-//! Logs: to standard error, at the level `TROUPE_LOG` names (default `warn` and our own `info`).
+//! Logs: to standard error (of the terminal client: to a file), at the level `TROUPE_LOG` names (default `warn` and our own `info`).
+
+use std::fs::File;
+use std::path::Path;
+use std::sync::Mutex;
 
 use tracing_subscriber::EnvFilter;
 
@@ -7,8 +11,24 @@ const QUIET: &str = "eventsource_client=error,hyper=info,reqwest=info,sqlx=warn,
 
 /// Starts logging.
 pub fn start(level: &str) {
-    let wanted = std::env::var("TROUPE_LOG").unwrap_or_else(|_| level.to_owned());
-    let filter = EnvFilter::try_new(format!("{wanted},{QUIET}")).unwrap_or_else(|_| EnvFilter::new(level));
     // A second start in one process, in tests, changes nothing.
-    let _ = tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).try_init();
+    let log = tracing_subscriber::fmt().with_env_filter(filter(level)).with_writer(std::io::stderr);
+    let _ = log.with_ansi(false).try_init();
+}
+
+/// Starts logging into a file, which begins anew: for a command that has the terminal for itself. Without the file
+/// there is no log.
+pub fn start_in(file: &Path, level: &str) {
+    let Some(directory) = file.parent() else { return };
+    if let Ok(file) = storage::data_dir::make_private(directory).map(|()| File::create(file))
+        && let Ok(file) = file
+    {
+        let log = tracing_subscriber::fmt().with_env_filter(filter(level)).with_writer(Mutex::new(file));
+        let _ = log.with_ansi(false).try_init();
+    }
+}
+
+fn filter(level: &str) -> EnvFilter {
+    let wanted = std::env::var("TROUPE_LOG").unwrap_or_else(|_| level.to_owned());
+    EnvFilter::try_new(format!("{wanted},{QUIET}")).unwrap_or_else(|_| EnvFilter::new(level))
 }

@@ -15,10 +15,13 @@ use exit::Exit;
 
 /// A local agent runtime: runs many coding-agent sessions side by side.
 #[derive(Debug, Parser)]
-#[command(name = "troupe", version)]
+#[command(name = "troupe", version, args_conflicts_with_subcommands = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    command: Option<Command>,
+    /// Without a command: the terminal client
+    #[command(flatten)]
+    tui: commands::tui::Tui,
 }
 
 #[derive(Debug, Subcommand)]
@@ -35,9 +38,10 @@ enum Command {
 fn main() -> ExitCode {
     let cli = Cli::parse();
     let result = match cli.command {
-        Command::Serve(serve) => serve.run(),
-        Command::Run(run) => run.run(),
-        Command::Guard => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
+        None => cli.tui.run(),
+        Some(Command::Serve(serve)) => serve.run(),
+        Some(Command::Run(run)) => run.run(),
+        Some(Command::Guard) => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
     };
     match result {
         Ok(exit) => exit.into(),

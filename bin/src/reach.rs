@@ -96,9 +96,9 @@ impl Reach {
         &self.client
     }
 
-    /// Returns the runtime, where it is in this process.
-    pub fn owner(&self) -> Option<&Owner> {
-        self.owner.as_ref()
+    /// Returns whether the runtime is in this process.
+    pub fn is_owner(&self) -> bool {
+        self.owner.is_some()
     }
 
     /// Sees to it that somebody owns the data directory: an owner that was attached to may have ended, and this
@@ -127,15 +127,14 @@ impl Reach {
     }
 
     /// Returns whether others still need the runtime of this process: an attached client whose session is at work.
-    /// `own` says which sessions are this command's; they need it too.
-    pub async fn is_needed(&self, own: impl Fn(&SessionId) -> bool) -> bool {
+    /// `own` says which sessions are this command's, which need it too; `streams` how many event streams are.
+    pub async fn is_needed(&self, own: impl Fn(&SessionId) -> bool, streams: usize) -> bool {
         let Some(owner) = &self.owner else { return false };
         let busy = owner.runtime().directory.busy();
         if busy.iter().any(|(id, ..)| own(id)) {
             return true;
         }
-        // A listener is this command itself.
-        !busy.is_empty() && owner.runtime().bus.send(CountListeners).await.unwrap_or(0) > 1
+        !busy.is_empty() && owner.runtime().bus.send(CountListeners).await.unwrap_or(0) > streams
     }
 
     /// Ends: the runtime of this process with it, its turns left open. Never takes longer than a signal allows.

@@ -172,6 +172,8 @@ async fn an_approval_holds_for_its_agent_never_beats_a_deny_and_can_be_taken_bac
     assert!(matches!(world.ask(&strict, "rmdir y").await.await, Ok(Err(Refusal::Denied { .. }))));
     let plan = world.asker(&session, "plan", &asks());
     let _waits = world.ask(&plan, "rmdir z").await;
+    world.told("permission.asked").await;
+    world.told("permission.asked").await;
     assert_eq!(world.waiting().await.len(), 1, "another agent asks");
 
     world.restart();

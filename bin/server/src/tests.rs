@@ -33,7 +33,7 @@ struct Answer {
 
 impl Answer {
     fn json(&self) -> Value {
-        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
+        serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {} {}", self.head, self.body))
     }
 
     fn header(&self, name: &str) -> Option<&str> {
@@ -93,7 +93,7 @@ impl Service {
 }
 
 async fn write(stream: &mut (impl AsyncWrite + Unpin), method: &str, path: &str, headers: &str, body: &str) {
-    let host = if headers.contains("host:") { "" } else { "host: localhost\r\n" };
+    let host = if headers.starts_with("host:") { "" } else { "host: localhost\r\n" };
     let length = body.len();
     let text = format!(
         "{method} {path} HTTP/1.1\r\n{host}{headers}connection: close\r\ncontent-length: {length}\r\n\r\n{body}"
@@ -315,5 +315,26 @@ async fn replies_to_nothing_and_settings_are_answered_in_their_shapes() {
     assert_eq!(service.get("/file/content?path=a.txt").await.json()["content"], "alpha\nbeta\n");
     assert_eq!(service.get("/file/content?path=none").await.status, 404);
     assert_eq!(service.get("/file/content?path=../../../../../../etc/passwd").await.status, 403);
+    service.stop().await;
+}
+
+#[actix_web::test]
+async fn who_waits_for_a_turn_hears_of_its_end_though_the_session_fell() {
+    let service = Service::start(Access::default()).await;
+    let id = service.send("POST", "/session", json!({})).await.json()["id"].as_str().expect("an id").to_owned();
+    let prompt = json!({ "messageID": "msg_1", "parts": [{ "type": "text", "text": "hello" }] });
+    let answer = service.send("POST", &format!("/session/{id}/message"), prompt).await;
+    assert_eq!((answer.status, answer.json()["info"]["parentID"].clone()), (200, json!("msg_1")), "{}", answer.body);
+    // What a waiter sees of a fall: its sender is gone.
+    let (_, lost) = tokio::sync::oneshot::channel();
+    let server =
+        Server { runtime: service.runtime.clone(), start_directory: PathBuf::new(), access: Access::default() };
+    let (session, message) = (ids::session(&id).expect("an id"), ids::message("msg_1").expect("an id"));
+    let again = wait::answer(&server, &session, &message, lost).await.expect("an answer");
+    assert_eq!(serde_json::to_value(again).expect("JSON"), answer.json());
+    let (_, lost) = tokio::sync::oneshot::channel();
+    let unknown = ids::session("ses_none").expect("an id");
+    let gone = wait::answer(&server, &unknown, &message, lost).await.expect_err("an error");
+    assert_eq!(gone.to_string(), "Session not found: ses_none");
     service.stop().await;
 }

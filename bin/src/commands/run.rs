@@ -343,7 +343,7 @@ impl Run {
                     return Ok(Exit::Interrupted);
                 }
                 if look.is_none() {
-                    let is_needed = reach.is_needed(|id| tree.is_below(id, turn.session())).await;
+                    let is_needed = reach.is_needed(|id| tree.is_below(id, turn.session()), 1).await;
                     // Once more after the last: who was waited for shall hear of its own end.
                     let was_waiting = std::mem::replace(&mut was_needed, is_needed);
                     if !is_needed && !was_waiting {

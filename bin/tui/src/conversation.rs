@@ -179,7 +179,8 @@ mod tests {
 
     #[test]
     fn deltas_grow_the_text_and_each_change_has_a_new_version() {
-        let mut conversation = of(&[user("msg_1", 1), answer("msg_2", "msg_1", 2), text("prt_1", "msg_2", "he", false)]);
+        let mut conversation =
+            of(&[user("msg_1", 1), answer("msg_2", "msg_1", 2), text("prt_1", "msg_2", "he", false)]);
         let version = conversation.entries()[1].version;
         assert!(conversation.event(&delta("prt_1", "msg_2", "llo")));
         assert_eq!(texts(&conversation), ["hello"]);

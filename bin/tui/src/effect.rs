@@ -9,9 +9,9 @@ use protocol::config::Config;
 use protocol::message::MessageWithParts;
 use protocol::permission::ReplyBody;
 use protocol::prompt::{CommandBody, PromptBody, ShellBody};
-use protocol::question::Answers;
+use protocol::question::{Answers, QuestionRequest};
 use protocol::session::{CreateSession, SessionModel, SessionStatus, UpdateSession};
-use protocol::{PermissionId, QuestionId, Session, SessionId};
+use protocol::{PermissionId, PermissionRequest, QuestionId, Session, SessionId};
 
 /// Most messages of a session that are read.
 pub const MESSAGES: u32 = 100;
@@ -45,6 +45,8 @@ pub enum Effect {
     Read(SessionId),
     /// Read what all sessions do.
     Statuses,
+    /// Read what waits for the person.
+    Waiting,
     /// Find out whose subagent a session is.
     Find(SessionId),
     /// Give a session another title.
@@ -104,12 +106,12 @@ pub enum Outcome {
     Read(SessionId, Vec<MessageWithParts>),
     /// What sessions do; idle ones left out.
     Statuses(HashMap<SessionId, SessionStatus>),
+    /// What waits for the person.
+    Waiting(Vec<PermissionRequest>, Vec<QuestionRequest>),
     /// A session.
     Found(Session),
-    /// A permission is no longer there.
-    PermissionGone(PermissionId),
-    /// A question is no longer there.
-    QuestionGone(QuestionId),
+    /// An answer was not taken, and what it was for waits on.
+    NotAnswered(ClientError),
     /// A new stream.
     Listening(Events),
     /// No stream could be opened.
@@ -162,18 +164,9 @@ async fn try_to(client: &Client, effect: Effect) -> Result<Outcome, ClientError>
             }
         }
         Effect::Abort(id) => client.abort(&id).await.map(|()| Outcome::Done),
-        Effect::Permission(id, body) => match client.reply_permission(&id, &body).await {
-            Err(error) if is_answered(&error) => Ok(Outcome::PermissionGone(id)),
-            result => result.map(|()| Outcome::Done),
-        },
-        Effect::Question(id, answers) => match client.reply_question(&id, &answers).await {
-            Err(error) if is_answered(&error) => Ok(Outcome::QuestionGone(id)),
-            result => result.map(|()| Outcome::Done),
-        },
-        Effect::Dismiss(id) => match client.reject_question(&id).await {
-            Err(error) if is_answered(&error) => Ok(Outcome::QuestionGone(id)),
-            result => result.map(|()| Outcome::Done),
-        },
+        Effect::Permission(id, body) => Ok(answered(client.reply_permission(&id, &body).await)),
+        Effect::Question(id, answers) => Ok(answered(client.reply_question(&id, &answers).await)),
+        Effect::Dismiss(id) => Ok(answered(client.reject_question(&id).await)),
         Effect::Sessions => {
             let query = SessionsQuery { is_roots: true, limit: Some(SESSIONS), ..SessionsQuery::default() };
             let mut sessions = client.sessions(&query).await?;
@@ -195,6 +188,10 @@ async fn try_to(client: &Client, effect: Effect) -> Result<Outcome, ClientError>
             Ok(Outcome::Read(id, messages))
         }
         Effect::Statuses => Ok(Outcome::Statuses(client.statuses().await?)),
+        Effect::Waiting => {
+            let (permissions, questions) = futures::try_join!(client.permissions(), client.questions())?;
+            Ok(Outcome::Waiting(permissions, questions))
+        }
         Effect::Find(id) => Ok(Outcome::Found(client.session(&id).await?)),
         Effect::Rename(id, title) => {
             let body = UpdateSession { title: Some(title), ..UpdateSession::default() };
@@ -213,9 +210,13 @@ async fn open(client: &Client, session: Session) -> Result<Outcome, ClientError>
     Ok(Outcome::Opened(session, messages))
 }
 
-/// Somebody else was faster, or the turn was stopped.
-fn is_answered(error: &ClientError) -> bool {
-    matches!(error.status(), Some(404 | 409))
+fn answered(result: Result<(), ClientError>) -> Outcome {
+    match result {
+        Ok(()) => Outcome::Done,
+        // Somebody else was faster, or the turn was stopped.
+        Err(error) if matches!(error.status(), Some(404 | 409)) => Outcome::Done,
+        Err(error) => Outcome::NotAnswered(error),
+    }
 }
 
 /// Returns a session's model in the spelling of a new session.

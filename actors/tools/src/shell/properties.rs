@@ -1,6 +1,7 @@
 //! Properties: no piece of a line escapes the judge, however it is nested, and no line makes it panic.
 
 use std::io::Write;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
 use proptest::prelude::*;
@@ -250,7 +251,7 @@ fn what_a_real_bash_runs_is_seen() {
         // What one line leaves must not be found by another's glob.
         let _ = std::fs::remove_dir_all(&work);
         std::fs::create_dir_all(work.join("a")).unwrap();
-        let _ = Command::new("/usr/bin/timeout")
+        let mut shell = Command::new("/usr/bin/timeout")
             .args(["-s", "KILL", "1", "/bin/bash", "--norc", "-c", &line])
             .current_dir(&work)
             .env_clear()
@@ -259,8 +260,13 @@ fn what_a_real_bash_runs_is_seen() {
             .stdin(Stdio::null())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .status()
+            .process_group(0)
+            .spawn()
             .unwrap();
+        shell.wait().unwrap();
+        // Loops in the background would go on for ever.
+        let group = nix::unistd::Pid::from_raw(shell.id() as i32);
+        let _ = nix::sys::signal::killpg(group, nix::sys::signal::Signal::SIGKILL);
         if log.exists() {
             ran += 1;
             sure += usize::from(judged(&line).floor == Action::Allow);

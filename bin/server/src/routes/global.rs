@@ -32,13 +32,13 @@ async fn health(server: web::Data<Server>) -> web::Json<Value> {
 /// Writes a client's line to the server's log.
 async fn log(body: Json<LogBody>) -> web::Json<bool> {
     let LogBody { service, level, message, extra } = body.0;
-    let (service, message) = (cut(&service), cut(&message));
+    let (service, text) = (cut(&service), cut(&message));
     let extra = extra.map(|extra| cut(&extra.to_string())).unwrap_or_default();
     match level {
-        LogLevel::Debug => tracing::debug!(service, message, extra, "a client says"),
-        LogLevel::Info => tracing::info!(service, message, extra, "a client says"),
-        LogLevel::Warn => tracing::warn!(service, message, extra, "a client says"),
-        LogLevel::Error => tracing::error!(service, message, extra, "a client says"),
+        LogLevel::Debug => tracing::debug!(service, text, extra, "a client says"),
+        LogLevel::Info => tracing::info!(service, text, extra, "a client says"),
+        LogLevel::Warn => tracing::warn!(service, text, extra, "a client says"),
+        LogLevel::Error => tracing::error!(service, text, extra, "a client says"),
     }
     web::Json(true)
 }

@@ -261,7 +261,8 @@ impl QuestionAsk {
         let Some(question) = self.question() else { return Taken::Yes };
         let labels = self.chosen.iter().filter_map(|at| Some(question.options.get(*at)?.label.clone()));
         // What is written stands beside what is marked only where several may be.
-        let labels: Vec<String> = if text.is_some() && question.multiple != Some(true) { Vec::new() } else { labels.collect() };
+        let labels: Vec<String> =
+            if text.is_some() && question.multiple != Some(true) { Vec::new() } else { labels.collect() };
         self.answers.push(labels.into_iter().chain(text).collect());
         (self.cursor, self.chosen, self.text) = (0, BTreeSet::new(), None);
         if self.question().is_some() {
@@ -351,7 +352,9 @@ mod tests {
         assert_eq!(ask.key(key(KeyCode::Enter)), Taken::Yes);
         ask.key(key(KeyCode::Enter));
         ask.key(key(KeyCode::Char('x')));
-        let Taken::Answered(Effect::Question(_, answers)) = ask.key(key(KeyCode::Enter)) else { panic!("not answered") };
+        let Taken::Answered(Effect::Question(_, answers)) = ask.key(key(KeyCode::Enter)) else {
+            panic!("not answered")
+        };
         assert_eq!(answers, [vec!["b"], vec!["c", "e"], vec!["x"]]);
     }
 
