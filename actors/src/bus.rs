@@ -11,7 +11,7 @@ use std::sync::Arc;
 use actix::prelude::*;
 use futures::FutureExt;
 use futures::future::BoxFuture;
-use storage::{Body, Frame, Sink};
+use storage::{Frame, Sink};
 use tokio::sync::broadcast;
 
 /// Most events the ring holds.
@@ -19,7 +19,7 @@ const RING: usize = 16_384;
 /// Most bytes the ring holds.
 const RING_BYTES: usize = 8 * 1024 * 1024;
 /// Most events a listener may be behind before it has to subscribe again.
-const LIVE: usize = 1024;
+const LIVE: usize = 256;
 
 /// Publish these, in order.
 #[derive(Message)]
@@ -97,6 +97,13 @@ pub struct Entry {
     pub is_copy: bool,
 }
 
+impl Entry {
+    /// Returns about how much memory it takes, in bytes. A copy shares the event's text.
+    pub fn size(&self) -> usize {
+        if self.is_copy { 64 } else { self.frame.size() }
+    }
+}
+
 /// Numbers events and hands them out.
 pub struct Bus {
     boot: Arc<str>,
@@ -126,14 +133,12 @@ impl Bus {
 
     fn push(&mut self, frame: Frame, is_copy: bool) {
         self.seq += 1;
-        // A copy shares the event's text.
-        let bytes = if is_copy { 64 } else { size_of_frame(&frame) };
         let entry = Arc::new(Entry { seq: self.seq, row: self.row, frame, is_copy });
-        self.ring_bytes += bytes;
+        self.ring_bytes += entry.size();
         self.ring.push_back(entry.clone());
         while self.ring.len() > RING || (self.ring_bytes > RING_BYTES && self.ring.len() > 1) {
             if let Some(old) = self.ring.pop_front() {
-                self.ring_bytes -= if old.is_copy { 64 } else { size_of_frame(&old.frame) };
+                self.ring_bytes -= old.size();
             }
         }
         // Nobody listens: that is fine.
@@ -216,14 +221,6 @@ fn new_boot() -> Arc<str> {
     format!("{:08x}", rand::random::<u32>()).into()
 }
 
-fn size_of_frame(frame: &Frame) -> usize {
-    let body = match &frame.body {
-        Body::Json(text) => text.len(),
-        Body::Delta(delta) => delta.text.len() + 128,
-    };
-    body + 192
-}
-
 /// The journal's way to the bus.
 pub struct BusSink(pub Addr<Bus>);
 
@@ -244,8 +241,8 @@ impl Sink for BusSink {
 mod tests {
     use pretty_assertions::assert_eq;
     use protocol::{Ids, SystemClock};
-    use storage::Origin;
     use storage::frame::Durable;
+    use storage::{Body, Origin};
 
     use super::*;
 
@@ -256,7 +253,7 @@ mod tests {
             origin: Arc::new(Origin { directory: "/d".into(), project: "p".into() }),
             session_id: None,
             durable,
-            body: Body::Json("{}".into()),
+            body: Body::Json(storage::Properties::whole("{}".into())),
         }
     }
 

@@ -102,19 +102,19 @@ impl Reach {
     }
 
     /// Sees to it that somebody owns the data directory: an owner that was attached to may have ended, and this
-    /// process then takes its place. The socket stays the same, and so does the client.
-    pub async fn renew(&mut self) -> anyhow::Result<()> {
+    /// process then takes its place. The socket stays the same, and so does the client. Returns whether it did.
+    pub async fn renew(&mut self) -> anyhow::Result<bool> {
         if self.target.attach.is_some() || self.owner.is_some() {
-            return Ok(());
+            return Ok(false);
         }
         match DataDir::own(&self.ground.places.data) {
             Ok(data) => {
                 let owner = Owner::start(data, &self.ground, Resume::AsUsed, Listen::default(), Access::default());
                 self.owner = Some(owner.await?);
                 tracing::info!("the owner of the data directory is gone; this process is it now");
-                Ok(())
+                Ok(true)
             }
-            Err(StorageError::Owned { .. }) => Ok(()),
+            Err(StorageError::Owned { .. }) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

@@ -31,6 +31,17 @@ pub struct Frame {
     pub body: Body,
 }
 
+impl Frame {
+    /// Returns about how much memory it takes, in bytes.
+    pub fn size(&self) -> usize {
+        let body = match &self.body {
+            Body::Json(properties) => properties.len(),
+            Body::Delta(delta) => delta.text.len() + 128,
+        };
+        body + 192
+    }
+}
+
 /// Where a durable event is in the logs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Durable {
@@ -44,9 +55,48 @@ pub struct Durable {
 #[derive(Clone, Debug)]
 pub enum Body {
     /// Its properties as JSON.
-    Json(Arc<str>),
+    Json(Properties),
     /// More text of a part: kept apart, so that adjacent ones can be merged for a slow reader.
     Delta(Arc<Delta>),
+}
+
+/// Properties as JSON, in pieces: what is large is shared with the row it was made for, not copied.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Properties {
+    /// The beginning.
+    pub head: Arc<str>,
+    /// What follows it.
+    pub data: Arc<str>,
+    /// The end.
+    pub tail: Arc<str>,
+}
+
+impl Properties {
+    /// Returns properties in one piece.
+    pub fn whole(json: String) -> Self {
+        Self { head: json.into(), ..Self::default() }
+    }
+
+    /// Returns how long they are, in bytes.
+    pub fn len(&self) -> usize {
+        self.head.len() + self.data.len() + self.tail.len()
+    }
+
+    /// Returns whether there are none.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Returns the pieces, in order.
+    pub fn pieces(&self) -> [&str; 3] {
+        [&self.head, &self.data, &self.tail]
+    }
+}
+
+impl std::fmt::Display for Properties {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.pieces().iter().try_for_each(|piece| f.write_str(piece))
+    }
 }
 
 /// More text of a part.

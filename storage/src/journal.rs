@@ -10,6 +10,7 @@
 
 mod change;
 mod fold;
+mod meter;
 mod queue;
 mod tables;
 mod writer;
@@ -31,6 +32,8 @@ use crate::frame::{Origin, Sink};
 
 pub use change::{Approval, AskRow, AskedBy, Change, ProcessRow, TurnKind, TurnRow};
 pub(crate) use change::{StoredAnswers, StoredReply};
+pub use meter::Commits;
+use meter::Meter;
 use queue::Queue;
 use writer::Writer;
 
@@ -45,6 +48,7 @@ pub struct Journal {
     queue: mpsc::UnboundedSender<Command>,
     room: Arc<Semaphore>,
     epochs: Arc<AtomicU64>,
+    meter: Arc<Meter>,
 }
 
 /// A stretch of a session's life: from one start, abort or delete to the next.
@@ -133,10 +137,17 @@ impl Journal {
         ids: Arc<Ids>,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, StorageError> {
-        let writer = Writer::open(database, ids, clock).await?;
+        let meter = Arc::new(Meter::default());
+        let writer = Writer::open(database, meter.clone(), ids, clock).await?;
         let (queue, commands) = mpsc::unbounded_channel();
         tokio::spawn(Queue::new(writer, sink).run(commands));
-        Ok(Self { queue, room: Arc::new(Semaphore::new(QUEUE_BYTES / GRAIN)), epochs: Arc::new(AtomicU64::new(1)) })
+        let room = Arc::new(Semaphore::new(QUEUE_BYTES / GRAIN));
+        Ok(Self { queue, room, epochs: Arc::new(AtomicU64::new(1)), meter })
+    }
+
+    /// Returns what was committed since the start.
+    pub fn commits(&self) -> Commits {
+        self.meter.read()
     }
 
     /// Begins a new epoch of a session: commands of older ones that come after this are void.

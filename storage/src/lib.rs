@@ -21,7 +21,7 @@ pub mod store;
 pub use data_dir::DataDir;
 pub use database::Database;
 pub use error::StorageError;
-pub use frame::{Body, Delta, Frame, Origin, Sink};
+pub use frame::{Body, Delta, Frame, Origin, Properties, Sink};
 pub use journal::{Ack, Change, Epoch, Fence, Journal, JournalError, Record, Room};
 pub use places::Places;
 pub use store::Store;

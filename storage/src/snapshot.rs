@@ -70,11 +70,8 @@ impl Snapshots {
     pub async fn contents(&self, from: &str, to: &str) -> Result<Vec<Changed>, StorageError> {
         let mut changed = Vec::new();
         for (at, file) in self.changed(from, to).await?.into_iter().enumerate() {
-            let (before, after) = if at < CONTENTS {
-                (self.blob(from, &file).await?, self.blob(to, &file).await?)
-            } else {
-                (None, None)
-            };
+            let (before, after) =
+                if at < CONTENTS { (self.blob(from, &file).await?, self.blob(to, &file).await?) } else { (None, None) };
             changed.push(Changed { file, before, after });
         }
         Ok(changed)

@@ -56,7 +56,10 @@ impl Task {
     async fn delegate(&self, input: TaskInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         if !self.agents.contains(&input.subagent_type) {
             let known = self.agents.join(", ");
-            return Err(ToolError::failed(format!("There is no subagent {:?}. There are: {known}", input.subagent_type)));
+            return Err(ToolError::failed(format!(
+                "There is no subagent {:?}. There are: {known}",
+                input.subagent_type
+            )));
         }
         let resume = match input.task_id.as_deref().filter(|id| !id.is_empty()) {
             Some(id) => {

@@ -4,8 +4,9 @@
 //! - What a client missed comes from the bus's ring, exactly as it was; where the ring no longer has it, a
 //!   `server.resync` says so and the durable events come from the log.
 //! - A reader that is slow finds adjacent deltas of one part merged; one that is too slow for the broadcast subscribes
-//!   again after its last event. Nothing is written before the client takes it: however slow it is, one piece of the
-//!   stream is all that waits in memory.
+//!   again after its last event; one that is too slow for the ring is told so and cut off: it comes back, and finds
+//!   what it missed. Nothing is written before the client takes it: however slow it is, one piece of the stream is
+//!   all that waits in memory.
 //! - An empty piece would end the response, so none is ever given.
 
 use std::collections::VecDeque;
@@ -36,10 +37,8 @@ pub use frame::Scope;
 const HEARTBEAT: Duration = Duration::from_secs(10);
 /// Most events of one piece.
 const BATCH: usize = 512;
-/// Bytes after which a piece of missed events ends.
-const PIECE: usize = 256 * 1024;
-/// Events read from the log at once.
-const LOG_PAGE: u32 = 64;
+/// Bytes after which a piece ends.
+const PIECE: usize = 64 * 1024;
 
 /// Answers with the stream.
 pub fn stream(server: web::Data<Server>, scope: Scope, request: &HttpRequest) -> HttpResponse {
@@ -152,7 +151,7 @@ impl Reader {
         }
         if gap {
             self.frames.own(out, &self.frame(Event::Resync {}));
-            return State::Log { from, upto, live };
+            return if why == Why::Slow { State::End } else { State::Log { from, upto, live } };
         }
         if is_fresh {
             self.introduce(out).await;
@@ -178,7 +177,7 @@ impl Reader {
 
     /// Writes a page of the durable log.
     async fn log(&mut self, out: &mut BytesMut, from: u64, upto: u64, live: Live) -> State {
-        let page = match self.server.runtime.store.events_after(from, LOG_PAGE).await {
+        let page = match self.server.runtime.store.events_after(from, PIECE).await {
             Ok(page) => page,
             Err(error) => {
                 tracing::warn!(%error, "the event log can't be read; a client misses events");
@@ -214,11 +213,15 @@ impl Reader {
             Err(RecvError::Lagged(_)) => return State::Subscribe(Why::Slow),
             Err(RecvError::Closed) => return State::Subscribe(Why::Ended),
         };
+        let mut bytes = first.size();
         let mut batch = vec![first];
         let mut is_slow = false;
-        while batch.len() < BATCH {
+        while batch.len() < BATCH && bytes < PIECE {
             match live.events.try_recv() {
-                Ok(entry) => batch.push(entry),
+                Ok(entry) => {
+                    bytes += entry.size();
+                    batch.push(entry);
+                }
                 Err(TryRecvError::Lagged(_)) => {
                     is_slow = true;
                     break;
@@ -232,17 +235,16 @@ impl Reader {
     }
 
     fn missed(&mut self, out: &mut BytesMut, live: &mut Live) {
-        if !live.is_exact {
-            let count = live.missed.len().min(BATCH);
-            let batch: Vec<Arc<Entry>> = live.missed.drain(..count).collect();
-            self.write(out, &live.boot, &batch);
-            return;
-        }
-        while out.len() < PIECE
+        let (mut bytes, mut batch) = (0, Vec::new());
+        while batch.len() < BATCH
+            && bytes < PIECE
             && let Some(entry) = live.missed.pop_front()
         {
-            self.write(out, &live.boot, std::slice::from_ref(&entry));
+            bytes += entry.size();
+            batch.push(entry);
         }
+        let most = if live.is_exact { 1 } else { BATCH };
+        batch.chunks(most).for_each(|entries| self.write(out, &live.boot, entries));
     }
 
     fn write(&mut self, out: &mut BytesMut, boot: &Arc<str>, batch: &[Arc<Entry>]) {

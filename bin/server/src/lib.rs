@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use actix_web::dev::ServerHandle;
 use actix_web::{App, HttpServer, web};
 use actors::runtime::Runtime;
+use tokio::net::TcpSocket;
 use tokio::sync::Semaphore;
 
 mod body;
@@ -64,6 +65,11 @@ pub struct Running {
 const SEARCHES: usize = 4;
 /// Threads that read and write HTTP.
 const WORKERS: usize = 2;
+/// Connections that wait to be accepted.
+const BACKLOG: u32 = 1024;
+/// Bytes that the system keeps for a client that doesn't read. Its own limit is megabytes; an event stream that is that
+/// far behind would be cut off much later than the client can tell.
+const SEND_BUFFER: u32 = 128 * 1024;
 /// Seconds that open requests have to end when it stops.
 const SHUTDOWN_SECONDS: u64 = 2;
 
@@ -86,7 +92,7 @@ pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
     // Without this the going of an idle event stream's client is not noticed before the next write.
     .h1_allow_half_closed(false);
     for address in &listen.addresses {
-        http = http.bind(address)?;
+        http = http.listen(tcp_listener(*address)?)?;
     }
     let addresses = http.addrs();
     #[cfg(unix)]
@@ -95,6 +101,16 @@ pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
     }
     let running = http.run();
     Ok(Running { handle: running.handle(), addresses, ended: tokio::task::spawn_local(running) })
+}
+
+fn tcp_listener(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
+    let socket = if address.is_ipv4() { TcpSocket::new_v4()? } else { TcpSocket::new_v6()? };
+    // On Windows it would let two services have one port.
+    #[cfg(not(windows))]
+    socket.set_reuseaddr(true)?;
+    socket.set_send_buffer_size(SEND_BUFFER)?;
+    socket.bind(address)?;
+    socket.listen(BACKLOG)?.into_std()
 }
 
 #[cfg(unix)]

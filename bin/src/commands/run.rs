@@ -10,43 +10,33 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use clap::Args;
-use client::{Client, ClientError, Events, SessionsQuery, Tree};
-use futures::StreamExt;
-use futures::stream::FuturesUnordered;
+use client::{Client, ClientError, Events, SessionsQuery};
 use protocol::message::ModelRef;
-use protocol::permission::{Reply, ReplyBody};
 use protocol::prompt::{CommandBody, PromptBody};
 use protocol::session::{CreateSession, SessionModel};
-use protocol::{Action, Clock, Event, Ids, Rule, Session, SessionId, SystemClock};
+use protocol::{Action, Clock, Ids, Rule, Session, SessionId, SystemClock};
 use tokio::sync::Notify;
-use tokio::time::{Instant, sleep_until};
 
 use crate::exit::Exit;
 use crate::owner::{self, Ground};
 use crate::reach::{Reach, Target};
 use crate::signals::{Stop, Stops};
 
+mod follow;
 mod print;
 mod prompt;
 mod turn;
 
+use follow::{Beside, Ended, Follower};
 use print::{Format, Printer};
 use turn::Turn;
 
-/// How long a server may be away before the run is given up.
-const AWAY: Duration = Duration::from_secs(20);
 /// How often a prompt that a server could not take is sent again.
 const TRIES: u32 = 20;
 /// The wait in between.
 const AGAIN: Duration = Duration::from_millis(250);
-/// How often it is looked whether somebody still needs the runtime, or an unclear state read anew.
-const LOOK: Duration = Duration::from_millis(250);
-/// How long a state may stay unclear.
-const UNCLEAR: Duration = Duration::from_secs(10);
 /// How long a turn that was stopped may take to end.
 const STOPPING: Duration = Duration::from_secs(2);
-/// Newest messages that are read anew after a loss.
-const RECENT: u32 = 200;
 
 /// Gives a prompt and prints the answer
 #[derive(Debug, Args)]
@@ -108,14 +98,6 @@ struct Conversation {
 enum Body {
     Prompt(PromptBody),
     Command(CommandBody),
-}
-
-/// How a request that goes on beside the events has ended.
-enum Ended {
-    /// An answer to what was asked.
-    Reply,
-    /// The whole command.
-    Command(Result<(), ClientError>),
 }
 
 impl Run {
@@ -188,7 +170,7 @@ impl Run {
             () = interrupt.notified() => return Ok(Exit::Interrupted),
         };
         reach.recover(vec![conversation.session.id.clone()]).await;
-        let running = FuturesUnordered::new();
+        let running = Beside::default();
         let (client, id) = (conversation.client.clone(), conversation.session.id.clone());
         match &conversation.body {
             Body::Prompt(body) => {
@@ -207,10 +189,10 @@ impl Run {
             }
             Body::Command(body) => {
                 let (client, id, body) = (client.clone(), id.clone(), body.clone());
-                running.push(boxed(async move { Ended::Command(client.command(&id, &body).await.map(drop)) }));
+                running.push(Box::pin(async move { Ended::Command(client.command(&id, &body).await.map(drop)) }));
             }
         }
-        self.follow(reach, conversation, running, interrupt).await
+        Follower::new(reach, conversation, self.auto).follow(running, interrupt).await
     }
 
     /// Finds or makes the session, and listens to it.
@@ -298,162 +280,6 @@ impl Run {
             }
         }
     }
-
-    /// Prints what happens until the turn is over.
-    async fn follow(
-        &self,
-        reach: &mut Reach,
-        conversation: Conversation,
-        mut running: FuturesUnordered<Running>,
-        interrupt: &Notify,
-    ) -> anyhow::Result<Exit> {
-        let Conversation { client, session, mut events, mut turn, mut printer, .. } = conversation;
-        let mut tree = Tree::default();
-        tree.add(&session);
-        // The first `Connected` is the beginning of the stream.
-        let mut is_first = true;
-        let mut away_since: Option<Instant> = None;
-        let mut unclear_since: Option<Instant> = None;
-        let mut look: Option<Instant> = None;
-        let mut must_read = false;
-        let mut was_needed = false;
-        let mut ends: Option<Instant> = None;
-        loop {
-            if must_read && away_since.is_none() {
-                must_read = false;
-                match read(&client, &mut turn, &mut printer).await {
-                    Ok(true) => unclear_since = None,
-                    Ok(false) => {
-                        let since = *unclear_since.get_or_insert_with(Instant::now);
-                        if since.elapsed() > UNCLEAR {
-                            printer.error("", "the turn ended without an answer");
-                            return Ok(Exit::Failed);
-                        }
-                        look = Some(Instant::now() + LOOK);
-                    }
-                    Err(error) if error.is_gone() => must_read = true,
-                    Err(error) => {
-                        printer.failed(&error);
-                        return Ok(Exit::Failed);
-                    }
-                }
-            }
-            if turn.is_over() && running.is_empty() {
-                if ends.is_some() {
-                    return Ok(Exit::Interrupted);
-                }
-                if look.is_none() {
-                    let is_needed = reach.is_needed(|id| tree.is_below(id, turn.session()), 1).await;
-                    // Once more after the last: who was waited for shall hear of its own end.
-                    let was_waiting = std::mem::replace(&mut was_needed, is_needed);
-                    if !is_needed && !was_waiting {
-                        return Ok(turn.exit());
-                    }
-                    look = Some(Instant::now() + LOOK);
-                }
-            }
-            tokio::select! {
-                () = at(ends) => return Ok(Exit::Interrupted),
-                () = interrupt.notified() => {
-                    ends = Some(Instant::now() + STOPPING);
-                    let (client, id) = (client.clone(), session.id.clone());
-                    running.push(boxed(async move {
-                        let _ = client.abort(&id).await;
-                        Ended::Reply
-                    }));
-                }
-                () = at(look) => {
-                    look = None;
-                    must_read |= unclear_since.is_some();
-                }
-                Some(ended) = running.next() => if let Ended::Command(Err(error)) = ended && !error.is_gone() {
-                    printer.failed(&error);
-                    return Ok(Exit::Failed);
-                },
-                event = events.next() => match event {
-                    Some(Ok(frame)) => {
-                        away_since = None;
-                        must_read |= Events::is_break(&frame.event) && !std::mem::take(&mut is_first);
-                        tree.learn(&frame.event);
-                        if let Some(reply) = self.answer(&client, &mut tree, &mut turn, &frame.event).await {
-                            running.push(reply);
-                        }
-                        turn.event(&frame.event).iter().for_each(|told| printer.tell(told));
-                    }
-                    Some(Err(error)) => {
-                        if away_since.is_none() {
-                            printer.note("The connection was lost; trying to get it back.");
-                        }
-                        let since = *away_since.get_or_insert_with(Instant::now);
-                        if since.elapsed() > AWAY {
-                            printer.failed(&error);
-                            return Ok(Exit::Failed);
-                        }
-                        tracing::debug!(%error, "the event stream was lost");
-                        must_read = true;
-                        reach.renew().await?;
-                        reach.recover(vec![session.id.clone()]).await;
-                    }
-                    None => {
-                        printer.error("", "the event stream ended");
-                        return Ok(Exit::Failed);
-                    }
-                },
-            }
-        }
-    }
-
-    /// Answers what is asked in the session's tree: nobody else will.
-    async fn answer(&self, client: &Client, tree: &mut Tree, turn: &mut Turn, event: &Event) -> Option<Running> {
-        let asking = match event {
-            Event::PermissionAsked(request) => &request.session_id,
-            Event::QuestionAsked(request) => &request.session_id,
-            _ => return None,
-        };
-        match tree.find(client, asking, turn.session()).await {
-            Ok(true) => {}
-            Ok(false) => return None,
-            // It is told again on the next connection.
-            Err(error) => {
-                tracing::warn!(%error, "whose request it is could not be found out");
-                return None;
-            }
-        }
-        let client = client.clone();
-        match event {
-            Event::PermissionAsked(request) => {
-                turn.permission(request.clone());
-                let (id, reply) = (request.id.clone(), if self.auto { Reply::Once } else { Reply::Reject });
-                Some(boxed(async move {
-                    let body = ReplyBody { reply, message: None, scope: None };
-                    told(client.reply_permission(&id, &body).await)
-                }))
-            }
-            Event::QuestionAsked(request) => {
-                turn.question(request.clone());
-                let id = request.id.clone();
-                Some(boxed(async move { told(client.reject_question(&id).await) }))
-            }
-            _ => None,
-        }
-    }
-}
-
-type Running = std::pin::Pin<Box<dyn Future<Output = Ended>>>;
-
-fn boxed(work: impl Future<Output = Ended> + 'static) -> Running {
-    Box::pin(work)
-}
-
-/// What a reply brings about comes as an event; only that it was not taken is of interest here.
-fn told(result: Result<(), ClientError>) -> Ended {
-    match result {
-        Ok(()) => {}
-        // Somebody else was faster, or it fell with another of its session.
-        Err(error) if matches!(error.status(), Some(404 | 409)) => {}
-        Err(error) => tracing::warn!(%error, "a request could not be answered"),
-    }
-    Ended::Reply
 }
 
 /// Sends a prompt. It carries its id, so that sending it again is harmless.
@@ -478,29 +304,4 @@ async fn send(
 
 fn is_gone(error: &anyhow::Error) -> bool {
     error.downcast_ref::<ClientError>().is_some_and(ClientError::is_gone)
-}
-
-/// Reads the session's state anew. Returns whether it is clear.
-async fn read(client: &Client, turn: &mut Turn, printer: &mut Printer) -> Result<bool, ClientError> {
-    // In this order: a turn that ends in between is then seen busy, and its end comes as an event.
-    let statuses = client.statuses().await?;
-    let messages = client.messages(turn.session(), Some(RECENT)).await?;
-    let status = statuses.get(turn.session()).cloned();
-    let (told, is_clear) = turn.read(&messages, status.as_ref());
-    told.iter().for_each(|told| printer.tell(told));
-    Ok(is_clear)
-}
-
-async fn at(time: Option<Instant>) {
-    match time {
-        Some(time) => sleep_until(time).await,
-        None => std::future::pending().await,
-    }
-}
-
-impl Printer {
-    fn failed(&mut self, error: &ClientError) {
-        let name = error.refusal().map(|refusal| refusal.name.clone()).unwrap_or_default();
-        self.error(&name, &error.to_string());
-    }
 }

@@ -23,7 +23,14 @@ pub struct Serve {
     /// Also listen on this unix socket (mode 0600)
     #[arg(long)]
     socket: Option<PathBuf>,
+    /// Let pages of this origin in (https://HOST); may be repeated
+    #[arg(long, value_name = "ORIGIN")]
+    cors: Vec<String>,
 }
+
+/// The variables that name who may come in.
+const USER: &str = "OPENCODE_SERVER_USERNAME";
+const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<Exit> {
@@ -36,7 +43,15 @@ impl Serve {
         let data = DataDir::own(&ground.places.data)?;
         let listen =
             Listen { addresses: vec![address(&self.hostname, self.port)?], sockets: self.socket.into_iter().collect() };
-        let owner = Owner::start(data, &ground, Resume::All, listen, Access::default()).await?;
+        let password = ground.environment.get(PASSWORD).map(|password| {
+            let user = ground.environment.get(USER).unwrap_or("opencode");
+            (user.to_owned(), password.to_owned())
+        });
+        if password.is_none() && listen.addresses.iter().any(|address| !address.ip().is_loopback()) {
+            tracing::warn!("other machines can reach this server, and {PASSWORD} is not set: whoever does may use it");
+        }
+        let access = Access { password, origins: self.cors };
+        let owner = Owner::start(data, &ground, Resume::All, listen, access).await?;
         for address in &owner.server().addresses {
             println!("opencode server listening on http://{address}");
             owner.data().announce(&format!("http://{address}"))?;

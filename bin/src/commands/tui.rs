@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use anyhow::bail;
 use clap::Args;
-use client::SessionsQuery;
+use client::{Client, SessionsQuery};
 use protocol::SessionId;
 use tui::{End, Start};
 
@@ -33,15 +33,34 @@ pub struct Tui {
 }
 
 /// What the terminal client stands on.
-struct Stage<'a>(&'a mut Reach);
+struct Stage<'a> {
+    reach: &'a mut Reach,
+    /// For the directory that is worked in.
+    client: Client,
+}
+
+impl Stage<'_> {
+    /// Lets the open turns of the directory go on.
+    async fn resume(&mut self) -> anyhow::Result<()> {
+        let sessions = self.client.sessions(&SessionsQuery::default()).await?;
+        self.reach.recover(sessions.into_iter().map(|session| session.id).collect()).await;
+        Ok(())
+    }
+}
 
 impl tui::Host for Stage<'_> {
     async fn lost(&mut self) -> Result<(), String> {
-        self.0.renew().await.map_err(|error| format!("{error:#}"))
+        let renewed = async {
+            if self.reach.renew().await? {
+                self.resume().await?;
+            }
+            anyhow::Ok(())
+        };
+        renewed.await.map_err(|error| format!("{error:#}"))
     }
 
     async fn opened(&mut self, session: &SessionId) {
-        self.0.recover(vec![session.clone()]).await;
+        self.reach.recover(vec![session.clone()]).await;
     }
 }
 
@@ -102,13 +121,12 @@ impl Tui {
             None if self.newest => Start::Newest,
             None => Start::Home,
         };
-        if reach.is_owner() {
-            let sessions = client.sessions(&SessionsQuery::default()).await?;
-            reach.recover(sessions.into_iter().map(|session| session.id).collect()).await;
+        let directory = directory.map_or_else(|| client.server().to_owned(), |path| path.display().to_string());
+        let mut stage = Stage { reach, client: client.clone() };
+        if stage.reach.is_owner() {
+            stage.resume().await?;
         }
-        let directory = directory.map_or_else(|| reach.client().server().to_owned(), |path| path.display().to_string());
-        let ended = tui::run(client, directory, start, Stage(reach)).await?;
-        Ok(ended)
+        Ok(tui::run(client, directory, start, stage).await?)
     }
 }
 

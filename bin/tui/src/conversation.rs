@@ -163,7 +163,9 @@ mod tests {
 
     fn of(events: &[Event]) -> Conversation {
         let mut conversation = Conversation::default();
-        events.iter().for_each(|event| drop(conversation.event(event)));
+        for event in events {
+            conversation.event(event);
+        }
         conversation
     }
 

@@ -273,8 +273,8 @@ fn status(frame: &mut Frame<'_>, app: &App, area: Rect, now_ms: u64) {
     let mut right = Vec::new();
     match app.others_waiting() {
         0 => {}
-        1 => right.push("another session waits for you (Ctrl-L)".to_owned()),
-        count => right.push(format!("{count} other sessions wait for you (Ctrl-L)")),
+        1 => right.push("another session waits (Ctrl-L)".to_owned()),
+        count => right.push(format!("{count} other sessions wait (Ctrl-L)")),
     }
     if let Some((tokens, share)) = app.usage() {
         let share = share.map(|share| format!(" ({share}%)")).unwrap_or_default();

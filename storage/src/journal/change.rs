@@ -6,7 +6,7 @@ use protocol::permission::{PermissionRequest, Reply, Scope, ToolRef};
 use protocol::project::Project;
 use protocol::question::{Answers, QuestionRequest};
 use protocol::{
-    CallId, Event, Message, MessageId, Part, PartId, PermissionId, QuestionId, Rule, Session, SessionId, Todo,
+    CallId, Event, Message, MessageId, Part, PartId, PartKind, PermissionId, QuestionId, Rule, Session, SessionId, Todo,
 };
 use serde::{Deserialize, Serialize};
 
@@ -235,5 +235,19 @@ impl Change {
     /// Returns whether the change writes to the database.
     pub fn is_stored(&self) -> bool {
         !matches!(self, Self::Notice(_) | Self::Delta(_))
+    }
+
+    /// Returns about how many bytes it writes. What tools say is bounded, what models say is not.
+    pub fn size(&self) -> usize {
+        let text = match self {
+            Self::PartUpdated(part) | Self::PartStored(part) => match &part.kind {
+                PartKind::Text(part) => part.text.len(),
+                PartKind::Reasoning(part) => part.text.len(),
+                PartKind::File(part) => part.url.len(),
+                _ => 0,
+            },
+            _ => 0,
+        };
+        text + 2048
     }
 }

@@ -3,16 +3,15 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use protocol::permission::{PermissionRequest, Reply};
+use protocol::permission::{PermissionRequest, Reply, Scope};
 use protocol::question::QuestionRequest;
 use protocol::{Event, EventId, Ids, Message, Part, Session, SessionId};
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::change::{Approval, AskedBy, Change, ProcessRow, StoredAnswers, StoredReply, TurnRow};
-use super::tables::{Tables, quote};
-use crate::frame::{Body, Durable, Frame, Origin};
+use super::tables::{Column, Row, Tables, quote};
+use crate::frame::{Body, Durable, Frame, Origin, Properties};
 
 /// The numbers of the durable log.
 #[derive(Clone, Debug, Default)]
@@ -63,7 +62,7 @@ impl<'a> Fold<'a> {
             Change::SessionDeleted(session) => Some(self.session_deleted(origin, session)?),
             Change::MessageUpdated(message) => Some(self.message(origin, message)?),
             Change::MessageRemoved(session, message) => {
-                self.tables.part.forget(|columns| column_is(columns, 1, message.as_str()));
+                self.tables.part.forget(1, message.as_str());
                 self.tables.message.remove(message.as_str());
                 let event = Event::MessageRemoved { session_id: session.clone(), message_id: message.clone() };
                 Some(self.durable(origin, session, &event)?)
@@ -71,7 +70,7 @@ impl<'a> Fold<'a> {
             Change::PartUpdated(part) => Some(self.part(origin, part)?),
             Change::PartStored(part) => {
                 let data = json("part", &**part)?;
-                self.put_part(part, &data);
+                self.put_part(part, data);
                 None
             }
             Change::PartRemoved(session, message, part) => {
@@ -84,17 +83,17 @@ impl<'a> Fold<'a> {
                 Some(self.durable(origin, session, &event)?)
             }
             Change::CallStarted(_, part) => {
-                self.tables.started.put(part.as_str(), quote(part.as_str()));
+                self.tables.started.put(part.as_str(), vec![Column::text(part.as_str())]);
                 None
             }
             Change::Todos(session, todos) => {
-                let columns = [quote(session.as_str()), json("to-do list", todos)?];
-                self.tables.todo.put(session.as_str(), row(columns));
+                let row = vec![Column::text(session.as_str()), Column::Json(json("to-do list", todos)?)];
+                self.tables.todo.put(session.as_str(), row);
                 let event = Event::TodoUpdated { session_id: session.clone(), todos: todos.clone() };
                 Some(self.notice(origin, &event)?)
             }
             Change::Turn(turn) => {
-                self.tables.turn.put(turn.message_id.as_str(), turn_columns(turn));
+                self.tables.turn.put(turn.message_id.as_str(), turn_row(turn));
                 None
             }
             Change::TurnClosed(_, message) => {
@@ -149,14 +148,12 @@ impl<'a> Fold<'a> {
                 Some(self.notice(origin, &event)?)
             }
             Change::AsksForgotten(session, call) => {
-                self.tables
-                    .ask
-                    .forget(|columns| column_is(columns, 1, session.as_str()) && column_is(columns, 3, call.as_str()));
+                self.tables.ask.forget(3, call.as_str());
                 self.tables.asks_of_call.remove(format!("{session} {call}"));
                 None
             }
             Change::Approved(approval) => {
-                self.tables.approval.put(&approval.id, approval_columns(approval)?);
+                self.tables.approval.put(&approval.id, approval_row(approval)?);
                 None
             }
             Change::ApprovalRemoved(id) => {
@@ -164,13 +161,13 @@ impl<'a> Fold<'a> {
                 None
             }
             Change::ProcessStarted(process) => {
-                let columns = [
-                    process.pgid.to_string(),
-                    quote(&process.boot_id),
-                    quote(process.session_id.as_str()),
-                    process.started.to_string(),
+                let row = vec![
+                    Column::Number(process.pgid.unsigned_abs().into()),
+                    Column::text(&process.boot_id),
+                    Column::text(process.session_id.as_str()),
+                    Column::Number(process.started),
                 ];
-                self.tables.process.put(process_key(process), row(columns));
+                self.tables.process.put(process_key(process), row);
                 None
             }
             Change::ProcessEnded(process) => {
@@ -179,8 +176,8 @@ impl<'a> Fold<'a> {
             }
             Change::Project(project) => {
                 let data = json("project", project)?;
-                let columns = [quote(&project.id), project.time.updated.to_string(), data];
-                self.tables.project.put(&project.id, row(columns));
+                let row = vec![Column::text(&project.id), Column::Number(project.time.updated), Column::Json(data)];
+                self.tables.project.put(&project.id, row);
                 Some(self.notice(origin, &Event::ProjectUpdated(project.clone()))?)
             }
             Change::Notice(event) => Some(self.notice(origin, event)?),
@@ -197,103 +194,102 @@ impl<'a> Fold<'a> {
 
     fn session(&mut self, origin: &Arc<Origin>, kind: &'static str, session: &Session) -> Result<Frame, Unwritable> {
         let data = json("session", session)?;
-        let columns = [
-            quote(session.id.as_str()),
-            quote(&session.project_id),
-            optional(session.parent_id.as_ref().map(SessionId::as_str)),
-            quote(&session.directory),
-            optional(session.path.as_deref()),
-            quote(&session.title),
-            session.time.created.to_string(),
-            session.time.updated.to_string(),
-            self.now.to_string(),
-            data.clone(),
+        let row = vec![
+            Column::text(session.id.as_str()),
+            Column::text(&session.project_id),
+            Column::optional(session.parent_id.as_ref().map(SessionId::as_str)),
+            Column::text(&session.directory),
+            Column::optional(session.path.as_deref()),
+            Column::text(&session.title),
+            Column::Number(session.time.created),
+            Column::Number(session.time.updated),
+            Column::Number(self.now),
+            Column::Json(data.clone()),
         ];
-        self.tables.session.put(session.id.as_str(), row(columns));
-        let properties = format!(r#"{{"sessionID":{},"info":{data}}}"#, quote(session.id.as_str()));
-        Ok(self.log(origin, &session.id, kind, properties))
+        self.tables.session.put(session.id.as_str(), row);
+        Ok(self.log(origin, &session.id, kind, about(&session.id, "info", data, String::new())))
     }
 
     fn session_deleted(&mut self, origin: &Arc<Origin>, session: &Session) -> Result<Frame, Unwritable> {
-        let key = session.id.as_str();
+        let id = session.id.as_str();
         // Rows of this transaction that belong to it would outlive it where no reference takes them along.
-        let tables = &mut self.tables;
-        for rows in [&mut tables.message, &mut tables.turn, &mut tables.ask] {
-            rows.forget(|columns| column_is(columns, 1, key));
-        }
-        tables.part.forget(|columns| column_is(columns, 2, key));
-        tables.todo.forget(|columns| column_is(columns, 0, key));
-        tables.session.remove(session.id.as_str());
-        let data = json("session", session)?;
-        let properties = format!(r#"{{"sessionID":{},"info":{data}}}"#, quote(key));
+        self.tables.message.forget(1, id);
+        self.tables.turn.forget(1, id);
+        self.tables.ask.forget(1, id);
+        self.tables.part.forget(2, id);
+        self.tables.todo.forget(0, id);
+        self.tables.session.remove(id);
+        let properties = about(&session.id, "info", json("session", session)?, String::new());
         let frame = self.log(origin, &session.id, "session.deleted", properties);
-        self.tables.event_sequence.forget(|columns| column_is(columns, 0, key));
+        self.tables.event_sequence.forget(0, id);
         Ok(frame)
     }
 
     fn message(&mut self, origin: &Arc<Origin>, message: &Message) -> Result<Frame, Unwritable> {
         let data = json("message", message)?;
         let session = message.session_id();
-        let columns =
-            [quote(message.id().as_str()), quote(session.as_str()), message.created().to_string(), data.clone()];
-        self.tables.message.put(message.id().as_str(), row(columns));
-        let properties = format!(r#"{{"sessionID":{},"info":{data}}}"#, quote(session.as_str()));
-        Ok(self.log(origin, session, "message.updated", properties))
+        let row = vec![
+            Column::text(message.id().as_str()),
+            Column::text(session.as_str()),
+            Column::Number(message.created()),
+            Column::Json(data.clone()),
+        ];
+        self.tables.message.put(message.id().as_str(), row);
+        Ok(self.log(origin, session, "message.updated", about(session, "info", data, String::new())))
     }
 
     fn part(&mut self, origin: &Arc<Origin>, part: &Part) -> Result<Frame, Unwritable> {
         let data = json("part", part)?;
-        self.put_part(part, &data);
-        let session = quote(part.session_id.as_str());
-        let properties = format!(r#"{{"sessionID":{session},"part":{data},"time":{}}}"#, self.now);
+        self.put_part(part, data.clone());
+        let properties = about(&part.session_id, "part", data, format!(r#","time":{}"#, self.now));
         Ok(self.log(origin, &part.session_id, "message.part.updated", properties))
     }
 
-    fn put_part(&mut self, part: &Part, data: &str) {
-        let columns = [
-            quote(part.id.as_str()),
-            quote(part.message_id.as_str()),
-            quote(part.session_id.as_str()),
-            data.to_owned(),
+    fn put_part(&mut self, part: &Part, data: Arc<str>) {
+        let row = vec![
+            Column::text(part.id.as_str()),
+            Column::text(part.message_id.as_str()),
+            Column::text(part.session_id.as_str()),
+            Column::Json(data),
         ];
-        self.tables.part.put(part.id.as_str(), row(columns));
+        self.tables.part.put(part.id.as_str(), row);
     }
 
     fn put_permission(
         &mut self,
         request: &PermissionRequest,
         by: &AskedBy,
-        reply: Option<String>,
+        reply: Option<Arc<str>>,
     ) -> Result<(), Unwritable> {
-        let columns = [
-            quote(request.id.as_str()),
-            quote(request.session_id.as_str()),
-            quote(by.call.message_id.as_str()),
-            quote(by.call.call_id.as_str()),
-            quote(&by.agent),
-            quote("permission"),
-            json("permission request", request)?,
-            reply.unwrap_or_else(|| "null".to_owned()),
-            self.now.to_string(),
+        let row = vec![
+            Column::text(request.id.as_str()),
+            Column::text(request.session_id.as_str()),
+            Column::text(by.call.message_id.as_str()),
+            Column::text(by.call.call_id.as_str()),
+            Column::text(&by.agent),
+            Column::text("permission"),
+            Column::Json(json("permission request", request)?),
+            reply.map_or(Column::Null, Column::Json),
+            Column::Number(self.now),
         ];
-        self.tables.ask.put(request.id.as_str(), row(columns));
+        self.tables.ask.put(request.id.as_str(), row);
         Ok(())
     }
 
-    fn put_question(&mut self, request: &QuestionRequest, reply: Option<String>) -> Result<(), Unwritable> {
+    fn put_question(&mut self, request: &QuestionRequest, reply: Option<Arc<str>>) -> Result<(), Unwritable> {
         let call = request.tool.as_ref();
-        let columns = [
-            quote(request.id.as_str()),
-            quote(request.session_id.as_str()),
-            optional(call.map(|c| c.message_id.as_str())),
-            optional(call.map(|c| c.call_id.as_str())),
-            "null".to_owned(),
-            quote("question"),
-            json("question", request)?,
-            reply.unwrap_or_else(|| "null".to_owned()),
-            self.now.to_string(),
+        let row = vec![
+            Column::text(request.id.as_str()),
+            Column::text(request.session_id.as_str()),
+            Column::optional(call.map(|c| c.message_id.as_str())),
+            Column::optional(call.map(|c| c.call_id.as_str())),
+            Column::Null,
+            Column::text("question"),
+            Column::Json(json("question", request)?),
+            reply.map_or(Column::Null, Column::Json),
+            Column::Number(self.now),
         ];
-        self.tables.ask.put(request.id.as_str(), row(columns));
+        self.tables.ask.put(request.id.as_str(), row);
         Ok(())
     }
 
@@ -303,34 +299,34 @@ impl<'a> Fold<'a> {
         Ok(self.log(origin, session, kind, properties))
     }
 
-    fn log(&mut self, origin: &Arc<Origin>, session: &SessionId, kind: &'static str, properties: String) -> Frame {
+    fn log(&mut self, origin: &Arc<Origin>, session: &SessionId, kind: &'static str, properties: Properties) -> Frame {
         let next = self.counters.next.entry(session.clone()).or_default();
         let seq = *next;
         *next += 1;
         self.counters.row += 1;
-        let (row_number, id) = (self.counters.row, self.ids.event());
-        let columns = [
-            row_number.to_string(),
-            quote(session.as_str()),
-            seq.to_string(),
-            quote(id.as_str()),
-            quote(kind),
-            quote(&origin.directory),
-            quote(&origin.project),
-            self.now.to_string(),
-            properties.len().to_string(),
-            properties.clone(),
+        let (row, id) = (self.counters.row, self.ids.event());
+        let columns = vec![
+            Column::Number(row),
+            Column::text(session.as_str()),
+            Column::Number(seq),
+            Column::text(id.as_str()),
+            Column::text(kind),
+            Column::text(&origin.directory),
+            Column::text(&origin.project),
+            Column::Number(self.now),
+            Column::Number(properties.len() as u64),
+            Column::Pieces(properties.clone()),
         ];
-        self.tables.event.put(row_number.to_string(), row(columns));
-        let columns = [quote(session.as_str()), (seq + 1).to_string()];
-        self.tables.event_sequence.put(session.as_str(), row(columns));
+        self.tables.event.put(row.to_string(), columns);
+        let columns = vec![Column::text(session.as_str()), Column::Number(seq + 1)];
+        self.tables.event_sequence.put(session.as_str(), columns);
         Frame {
             id,
             kind,
             origin: origin.clone(),
             session_id: Some(session.clone()),
-            durable: Some(Durable { seq, row: row_number }),
-            body: Body::Json(properties.into()),
+            durable: Some(Durable { seq, row }),
+            body: Body::Json(properties),
         }
     }
 
@@ -344,11 +340,20 @@ impl<'a> Fold<'a> {
 pub fn frame(id: EventId, origin: &Arc<Origin>, event: &Event) -> Result<Frame, Unwritable> {
     let (kind, properties) = parts_of(event)?;
     let session_id = event.session_id().cloned();
-    Ok(Frame { id, kind, origin: origin.clone(), session_id, durable: None, body: Body::Json(properties.into()) })
+    Ok(Frame { id, kind, origin: origin.clone(), session_id, durable: None, body: Body::Json(properties) })
+}
+
+/// The properties of an event about one thing of a session.
+fn about(session: &SessionId, name: &str, data: Arc<str>, more: String) -> Properties {
+    Properties {
+        head: format!(r#"{{"sessionID":{},"{name}":"#, quote(session.as_str())).into(),
+        data,
+        tail: (more + "}").into(),
+    }
 }
 
 /// The type and the properties of an event, each as the wire has it.
-fn parts_of(event: &Event) -> Result<(&'static str, String), Unwritable> {
+fn parts_of(event: &Event) -> Result<(&'static str, Properties), Unwritable> {
     #[derive(serde::Deserialize)]
     struct Tagged<'a> {
         #[serde(borrow)]
@@ -356,50 +361,39 @@ fn parts_of(event: &Event) -> Result<(&'static str, String), Unwritable> {
     }
     let text = json("event", event)?;
     let tagged: Tagged<'_> = serde_json::from_str(&text).map_err(|source| Unwritable { what: "event", source })?;
-    Ok((event.kind(), tagged.properties.get().to_owned()))
+    Ok((event.kind(), Properties::whole(tagged.properties.get().to_owned())))
 }
 
-fn json(what: &'static str, value: &impl Serialize) -> Result<String, Unwritable> {
-    serde_json::to_string(value).map_err(|source| Unwritable { what, source })
+fn json(what: &'static str, value: &impl Serialize) -> Result<Arc<str>, Unwritable> {
+    serde_json::to_string(value).map(Arc::from).map_err(|source| Unwritable { what, source })
 }
 
-fn row<const N: usize>(columns: [String; N]) -> String {
-    format!("[{}]", columns.join(","))
+fn turn_row(turn: &TurnRow) -> Row {
+    vec![
+        Column::text(turn.message_id.as_str()),
+        Column::text(turn.session_id.as_str()),
+        Column::text(turn.kind.as_str()),
+        Column::Number(turn.attempt.into()),
+        Column::Number(turn.resets.into()),
+        Column::Number(turn.time),
+    ]
 }
 
-fn optional(text: Option<&str>) -> String {
-    text.map_or_else(|| "null".to_owned(), quote)
-}
-
-fn turn_columns(turn: &TurnRow) -> String {
-    row([
-        quote(turn.message_id.as_str()),
-        quote(turn.session_id.as_str()),
-        quote(turn.kind.as_str()),
-        turn.attempt.to_string(),
-        turn.resets.to_string(),
-        turn.time.to_string(),
-    ])
-}
-
-fn approval_columns(approval: &Approval) -> Result<String, Unwritable> {
-    let scope = json("scope", &approval.scope)?;
+fn approval_row(approval: &Approval) -> Result<Row, Unwritable> {
     let session = match approval.scope {
-        protocol::permission::Scope::Session => quote(approval.session_id.as_str()),
-        protocol::permission::Scope::Project => "null".to_owned(),
+        Scope::Session => Column::text(approval.session_id.as_str()),
+        Scope::Project => Column::Null,
     };
-    let data = json("approval", approval)?;
-    Ok(row([quote(&approval.id), scope, quote(&approval.project_id), session, data, approval.time.to_string()]))
+    Ok(vec![
+        Column::text(&approval.id),
+        Column::Json(json("scope", &approval.scope)?),
+        Column::text(&approval.project_id),
+        session,
+        Column::Json(json("approval", approval)?),
+        Column::Number(approval.time),
+    ])
 }
 
 fn process_key(process: &ProcessRow) -> String {
     format!("{}:{}", process.pgid, process.boot_id)
-}
-
-/// Whether column `index` of a row made by [`row`] is this text.
-fn column_is(columns: &str, index: usize, text: &str) -> bool {
-    serde_json::from_str::<Vec<Value>>(columns)
-        .ok()
-        .and_then(|all| all.into_iter().nth(index))
-        .is_some_and(|value| value == text)
 }

@@ -16,6 +16,8 @@ use crate::frame::{Frame, Sink};
 
 /// Most commands of one transaction.
 const BATCH: usize = 256;
+/// A transaction takes no more commands once it has this many bytes: it is in memory several times while written.
+const BATCH_BYTES: usize = 4 * 1024 * 1024;
 
 /// The journal's task.
 pub struct Queue {
@@ -159,7 +161,8 @@ impl Queue {
         let mut batch = Vec::new();
         let mut answers = Vec::new();
         let mut sessions: HashSet<SessionId> = HashSet::new();
-        while batch.len() < BATCH {
+        let mut bytes = 0;
+        while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(entry) = self.waiting.pop_front() else { break };
             // It was checked when it came; meanwhile an earlier command of its epoch may have failed.
             if self.is_poisoned(&entry.record) {
@@ -175,6 +178,7 @@ impl Queue {
                 continue;
             }
             sessions.extend(session);
+            bytes += entry.record.changes.iter().map(Change::size).sum::<usize>();
             batch.push(entry.record);
             answers.push(entry.answer);
         }

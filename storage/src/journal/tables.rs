@@ -2,16 +2,60 @@
 //! one statement, the whole transaction by one call: each call costs a hand-over to the connection's thread, which
 //! is dearer than the writing itself.
 
+use std::sync::Arc;
+
 use indexmap::IndexMap;
 
-/// Rows of one table to write (JSON arrays of the columns), or to take out (`None`), by key.
+use crate::frame::Properties;
+
+/// Rows of one table to write, or to take out (`None`), by key.
 #[derive(Debug, Default)]
-pub struct Rows(IndexMap<String, Option<String>>);
+pub struct Rows(IndexMap<String, Option<Row>>);
+
+/// A row: its columns, as JSON.
+pub type Row = Vec<Column>;
+
+/// A column as JSON.
+#[derive(Debug)]
+pub enum Column {
+    /// Text, not quoted yet.
+    Text(String),
+    /// A number.
+    Number(u64),
+    /// Nothing.
+    Null,
+    /// JSON.
+    Json(Arc<str>),
+    /// JSON in pieces.
+    Pieces(Properties),
+}
+
+impl Column {
+    /// Returns a column of text.
+    pub fn text(text: impl Into<String>) -> Self {
+        Self::Text(text.into())
+    }
+
+    /// Returns a column of text, or of nothing.
+    pub fn optional(text: Option<&str>) -> Self {
+        text.map_or(Self::Null, Self::text)
+    }
+
+    fn write(&self, out: &mut String) {
+        match self {
+            Self::Text(text) => out.push_str(&quote(text)),
+            Self::Number(number) => out.push_str(&number.to_string()),
+            Self::Null => out.push_str("null"),
+            Self::Json(json) => out.push_str(json),
+            Self::Pieces(pieces) => pieces.pieces().iter().for_each(|piece| out.push_str(piece)),
+        }
+    }
+}
 
 impl Rows {
     /// Writes the row.
-    pub fn put(&mut self, key: impl Into<String>, columns: String) {
-        self.0.insert(key.into(), Some(columns));
+    pub fn put(&mut self, key: impl Into<String>, row: Row) {
+        self.0.insert(key.into(), Some(row));
     }
 
     /// Takes the row out.
@@ -19,18 +63,39 @@ impl Rows {
         self.0.insert(key.into(), None);
     }
 
-    /// Forgets what was to be done to rows whose columns `stale` holds for.
-    pub fn forget(&mut self, stale: impl Fn(&str) -> bool) {
-        self.0.retain(|_, columns| !columns.as_deref().is_some_and(&stale));
+    /// Forgets what was to be written to rows one of whose columns is this text.
+    pub fn forget(&mut self, column: usize, text: &str) {
+        let is_it = |row: &Row| matches!(row.get(column), Some(Column::Text(own)) if own == text);
+        self.0.retain(|_, row| !row.as_ref().is_some_and(is_it));
     }
 
     fn written(&self) -> Option<String> {
-        array(self.0.values().filter_map(Option::as_deref))
+        let mut out = String::new();
+        for row in self.0.values().flatten() {
+            out.push(if out.is_empty() { '[' } else { ',' });
+            out.push('[');
+            for (at, column) in row.iter().enumerate() {
+                if at > 0 {
+                    out.push(',');
+                }
+                column.write(&mut out);
+            }
+            out.push(']');
+        }
+        (!out.is_empty()).then(|| out + "]")
+    }
+
+    /// Only the first column of each row, as a plain list.
+    fn firsts(&self) -> Option<String> {
+        list(self.0.values().flatten().filter_map(|row| row.first()).map(|column| {
+            let mut out = String::new();
+            column.write(&mut out);
+            out
+        }))
     }
 
     fn removed(&self) -> Option<String> {
-        let keys: Vec<_> = self.0.iter().filter(|(_, v)| v.is_none()).map(|(k, _)| quote(k)).collect();
-        array(keys.iter().map(String::as_str))
+        list(self.0.iter().filter(|(_, row)| row.is_none()).map(|(key, _)| quote(key)))
     }
 }
 
@@ -39,7 +104,7 @@ pub fn quote(text: &str) -> String {
     serde_json::Value::from(text).to_string()
 }
 
-fn array<'a>(items: impl Iterator<Item = &'a str>) -> Option<String> {
+fn list(items: impl Iterator<Item = String>) -> Option<String> {
     let joined = items.collect::<Vec<_>>().join(",");
     (!joined.is_empty()).then(|| format!("[{joined}]"))
 }
@@ -125,7 +190,7 @@ impl Tables {
         add(SESSION, self.session.written());
         add(MESSAGE, self.message.written());
         add(PART, self.part.written());
-        add(STARTED, self.started.written());
+        add(STARTED, self.started.firsts());
         add(TODO, self.todo.written());
         add(TURN, self.turn.written());
         add(ASK, self.ask.written());

@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use protocol::{Clock, Ids, SessionId};
 use sqlx::{AssertSqlSafe, Connection, Row, SqliteConnection};
 
 use super::fold::{Counters, Fold};
+use super::meter::Meter;
 use super::tables::Tables;
 use super::{Change, Fence, JournalError, Record};
 use crate::database::Database;
@@ -37,19 +38,25 @@ pub struct Writer {
     connection: SqliteConnection,
     counters: Counters,
     trimmed_at: u64,
+    meter: Arc<Meter>,
     ids: Arc<Ids>,
     clock: Arc<dyn Clock>,
 }
 
 impl Writer {
     /// Opens the write connection.
-    pub async fn open(database: &Database, ids: Arc<Ids>, clock: Arc<dyn Clock>) -> Result<Self, StorageError> {
+    pub async fn open(
+        database: &Database,
+        meter: Arc<Meter>,
+        ids: Arc<Ids>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, StorageError> {
         let mut connection = database.writer().await?;
         let row: i64 = sqlx::query_scalar("select coalesce(max(seq), 0) from sqlite_sequence where name = 'event'")
             .fetch_one(&mut connection)
             .await?;
         let counters = Counters { row: row.max(0) as u64, next: HashMap::new() };
-        Ok(Self { connection, trimmed_at: counters.row, counters, ids, clock })
+        Ok(Self { connection, trimmed_at: counters.row, counters, meter, ids, clock })
     }
 
     /// Names and dates what the queue tells without storing it.
@@ -118,17 +125,20 @@ impl Writer {
             frames.push(told);
         }
         let (tables, counters) = (fold.tables, fold.counters);
+        let begun = Instant::now();
         self.write(&tables).await?;
+        self.meter.add(records.len(), begun.elapsed());
         self.counters = counters;
         Ok(frames)
     }
 
     async fn write(&mut self, tables: &Tables) -> Result<(), Failure> {
-        let Some((sql, parameters)) = tables.statements() else { return Ok(()) };
         let deadline = tokio::time::Instant::now() + PATIENCE;
         let mut wait = FIRST_WAIT;
         loop {
-            let query = parameters.iter().fold(sqlx::query(AssertSqlSafe(sql.clone())), |q, json| q.bind(json.clone()));
+            // Made anew for each try: kept, it would double what a large batch takes.
+            let Some((sql, parameters)) = tables.statements() else { return Ok(()) };
+            let query = parameters.into_iter().fold(sqlx::query(AssertSqlSafe(sql)), |query, json| query.bind(json));
             let Err(error) = query.execute(&mut self.connection).await else { return Ok(()) };
             // The transaction may be open still; when it isn't, this fails and that is fine.
             let _ = sqlx::query("rollback").execute(&mut self.connection).await;

@@ -27,13 +27,15 @@ pub struct LoggedEvent {
 }
 
 impl Store {
-    /// Returns at most `limit` events above a row, oldest first.
-    pub async fn events_after(&self, row: u64, limit: u32) -> Result<Vec<LoggedEvent>, StorageError> {
+    /// Returns events above a row, oldest first: at most 256, and no more once they have `bytes` of properties.
+    pub async fn events_after(&self, row: u64, bytes: usize) -> Result<Vec<LoggedEvent>, StorageError> {
         let rows = sqlx::query(
-            "select row, session_id, seq, id, kind, directory, project, data from event where row > ? order by row limit ?",
+            "select row, session_id, seq, id, kind, directory, project, data from event where row > ?1 and row <= \
+             (select max(row) from (select row, sum(size) over (order by row) - size as before from \
+             (select row, size from event where row > ?1 order by row limit 256)) where before < ?2) order by row",
         )
         .bind(row as i64)
-        .bind(i64::from(limit))
+        .bind(bytes as i64)
         .fetch_all(&self.pool)
         .await?;
         Ok(rows

@@ -163,7 +163,7 @@ fn copy(out: &mut BytesMut, (id, kind): (&str, &str), seq: u64, session: &str, p
 
 fn properties(out: &mut BytesMut, frame: &Frame) {
     match &frame.body {
-        Body::Json(text) => out.put_slice(text.as_bytes()),
+        Body::Json(text) => text.pieces().iter().for_each(|piece| out.put_slice(piece.as_bytes())),
         Body::Delta(delta) => delta_properties(out, delta, &delta.text),
     }
 }

@@ -1,6 +1,7 @@
 //! What the runtime tells of itself; Troupe's own routes.
 
 use std::fmt::Write;
+use std::time::Duration;
 
 use actix_web::{HttpResponse, web};
 use actors::bus::CountListeners;
@@ -35,6 +36,8 @@ async fn metrics(server: web::Data<Server>) -> Result<HttpResponse, ApiError> {
     let runtime = &server.runtime;
     let report = runtime.registry.send(GetReport).await?;
     let waiting = runtime.broker.send(ListWaiting).await?;
+    let commits = runtime.journal.commits();
+    let micros = |time: Duration| time.as_micros() as u64;
     let figures = [
         Figure::gauge("event_subscribers", "Open event streams.", runtime.bus.send(CountListeners).await?),
         Figure::gauge("sessions_live", "Sessions in memory.", report.sessions),
@@ -43,6 +46,10 @@ async fn metrics(server: web::Data<Server>) -> Result<HttpResponse, ApiError> {
         Figure::gauge("permissions_waiting", "Permission requests that wait.", waiting.permissions.len()),
         Figure::gauge("questions_waiting", "Questions that wait.", waiting.questions.len()),
         Figure::gauge("event_log_row", "Newest row of the durable event log.", runtime.store.newest_row().await?),
+        Figure::counter("journal_commits_total", "Transactions committed.", commits.count),
+        Figure::counter("journal_commands_total", "Commands in them.", commits.commands),
+        Figure::counter("journal_commit_microseconds_total", "Time they took together.", micros(commits.took)),
+        Figure::gauge("journal_commit_slowest_microseconds", "The slowest of them.", micros(commits.slowest)),
         Figure::counter("actor_restarts_total", "Actors that crashed and were started again.", report.restarts),
     ];
     let text: String = figures.iter().map(Figure::text).collect();

@@ -7,7 +7,7 @@ use std::io::{IsTerminal, Write};
 use std::sync::Arc;
 
 use clap::ValueEnum;
-use client::describe;
+use client::{ClientError, describe};
 use protocol::permission::Reply;
 use protocol::{Clock, Message, Part, PartKind, SessionId, ToolState};
 use serde_json::{Value, json};
@@ -88,6 +88,12 @@ impl Printer {
                 );
             }
         }
+    }
+
+    /// Prints that the server refused, or is gone.
+    pub fn failed(&mut self, error: &ClientError) {
+        let name = error.refusal().map(|refusal| refusal.name.clone()).unwrap_or_default();
+        self.error(&name, &error.to_string());
     }
 
     /// Says something to a person who reads along, in either format.

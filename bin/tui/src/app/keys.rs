@@ -123,7 +123,9 @@ impl App {
             KeyCode::PageDown => self.scroll(self.page()),
             KeyCode::Home if self.input.is_empty() => self.top = Some(0),
             KeyCode::End if self.input.is_empty() => self.top = None,
-            _ => drop(edit(&mut self.input, key)),
+            _ => {
+                edit(&mut self.input, key);
+            }
         }
     }
 

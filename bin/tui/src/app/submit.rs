@@ -14,6 +14,10 @@ impl App {
         if self.input.text().trim().is_empty() || self.is_creating {
             return;
         }
+        // What is begun and can be but one thing is that.
+        if let [(name, _)] = self.completions().as_slice() {
+            self.input.set(format!("/{name}"));
+        }
         let text = self.input.take();
         self.is_dirty = true;
         if let Some(command) = text.strip_prefix('!').map(str::trim).filter(|command| !command.is_empty()) {
@@ -41,7 +45,7 @@ impl App {
                 };
                 return self.work(Work::Command(body));
             }
-            self.say_error(format!("there is no command /{name}; /help lists them"));
+            self.say_error(format!("there is no command /{name}; type / to see them"));
             return self.input.set(text);
         }
         let kind = PartInputKind::Text { text, synthetic: None, ignored: None, time: None, metadata: None };

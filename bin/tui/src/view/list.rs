@@ -29,8 +29,8 @@ const KEYS: [(&str, &str); 17] = [
     ("/agent, /model", "choose who answers"),
     ("/rename TITLE", "give this session another title"),
     ("/quit", "leave"),
-    ("y a p n", "in a request: once, always here, always in the project, reject"),
-    ("1-9, Space", "in a question: choose, mark"),
+    ("y a p n", "a request: once, always here, always in the project, no"),
+    ("1-9, Space", "a question: choose, mark"),
 ];
 
 /// Draws a list.

@@ -33,7 +33,7 @@ fn entry(seq: u64, directory: &str, kind: &'static str, body: Body, is_copy: boo
 }
 
 fn durable(seq: u64, directory: &str) -> [Arc<Entry>; 2] {
-    let body = || Body::Json(r#"{"sessionID":"ses_1"}"#.into());
+    let body = || Body::Json(storage::Properties::whole(r#"{"sessionID":"ses_1"}"#.into()));
     [
         entry(seq, directory, "session.updated", body(), false),
         entry(seq + 1, directory, "session.updated", body(), true),
