@@ -7,6 +7,7 @@ use clap::{Parser, Subcommand};
 mod commands;
 mod exit;
 mod logging;
+mod memory;
 mod owner;
 mod reach;
 mod signals;
@@ -36,6 +37,7 @@ enum Command {
 }
 
 fn main() -> ExitCode {
+    memory::return_large_blocks();
     let cli = Cli::parse();
     let result = match cli.command {
         None => cli.tui.run(),
