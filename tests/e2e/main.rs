@@ -1,4 +1,4 @@
 //! Troupe as its users meet it: the real executable over HTTP, with a scripted model. One file an area.
 
-mod common;
+mod world;
 mod turn;

@@ -3,7 +3,7 @@
 use serde_json::json;
 use support::{Step, call};
 
-use crate::common::{World, said};
+use crate::world::{World, said};
 
 #[tokio::test]
 async fn a_prompt_is_answered_with_what_a_tool_read() {
