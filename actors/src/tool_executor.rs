@@ -98,8 +98,6 @@ pub struct Call {
     pub gate: Arc<SnapshotGate>,
     /// It is the same call again and again: ask first.
     pub repeats: bool,
-    /// The person started it themself: nothing is asked.
-    pub unasked: bool,
     /// The prompt's text, for fault points.
     pub prompt: Arc<str>,
 }

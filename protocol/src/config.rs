@@ -33,6 +33,8 @@ pub struct Config {
     pub tools: Option<IndexMap<String, bool>>,
     /// Agents by name.
     pub agent: IndexMap<String, AgentConfig>,
+    /// How deep subagents may start subagents of their own, where their rules let them (default: 1, they may not).
+    pub subagent_depth: Option<u32>,
     /// Agents by name; the older spelling.
     pub mode: IndexMap<String, AgentConfig>,
     /// Commands by name.
@@ -374,19 +376,11 @@ impl Default for RetryConfig {
 }
 
 /// Subagents.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TaskConfig {
     /// Time limit of a subagent as its parent sees it; 0: none.
     pub timeout_ms: u64,
-    /// How deep subagents may start subagents.
-    pub max_depth: u32,
-}
-
-impl Default for TaskConfig {
-    fn default() -> Self {
-        Self { timeout_ms: 0, max_depth: 4 }
-    }
 }
 
 /// What an open turn does after a crash.

@@ -1,1 +1,4 @@
+//! A part of the end-to-end tests.
+
 mod world;
+mod turn;

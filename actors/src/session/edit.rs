@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use actix::prelude::*;
+use protocol::message::Tokens;
 use protocol::session::SessionTime;
 use protocol::{Message, MessageId, Session as Info};
 use storage::Change;
@@ -154,6 +155,8 @@ impl Handler<Fork> for Session {
             share: None,
             revert: None,
             summary: None,
+            cost: 0.0,
+            tokens: Tokens::default(),
             time: SessionTime { created: now, updated: now, ..SessionTime::default() },
             ..Info::clone(&self.state.info)
         };
@@ -179,7 +182,6 @@ impl Session {
                 Message::User(user) => {
                     user.id = id.clone();
                     user.session_id = info.id.clone();
-                    user.summary = None;
                 }
                 Message::Assistant(answer) => {
                     if answer.time.completed.is_none() {

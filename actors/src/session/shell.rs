@@ -10,11 +10,12 @@ use serde_json::{Value, json};
 use storage::Change;
 use storage::journal::TurnKind;
 use tokio::sync::oneshot;
+use tools::bash::PersonsBash;
 
 use super::command::{CommandError, Shell};
 use super::{Queued, Session, Stage, TurnEnd, remembered, turn_row};
 use crate::permission_broker::Asker;
-use crate::tool_executor::{Call, CallEnded, Outcome, SnapshotGate};
+use crate::tool_executor::{Call, CallEnded, SnapshotGate};
 use crate::workspace::{Answerer, Freshness, GetSetup, Setup, Wish};
 
 /// What the model is told of such a command.
@@ -38,8 +39,6 @@ impl Session {
         if self.is_busy() {
             return Err(CommandError::Busy(self.id.clone()));
         }
-        let bash = setup.tools.iter().find(|tool| tool.id() == "bash").cloned();
-        let Some(bash) = bash else { return Err(CommandError::Invalid("there is no shell here".into())) };
         let body = shell.body;
         let user_id = body.message_id.unwrap_or_else(|| self.deps.ids.message());
         let now = self.next_time();
@@ -83,6 +82,7 @@ impl Session {
         let model = remembered(&answerer.model_ref);
         let agent = answerer.agent.name.clone();
         let mut changes = vec![
+            self.set_status(SessionStatus::Busy),
             self.change_info(|info| {
                 info.agent = Some(agent);
                 info.model = Some(model);
@@ -94,7 +94,6 @@ impl Session {
                 PartKind::Text(TextPart { text: NOTE.into(), synthetic: true, ..TextPart::default() }),
             ),
             Change::Turn(row.clone()),
-            self.set_status(SessionStatus::Busy),
             self.put_message(Message::Assistant(message)),
         ];
         let state = ToolState::Running {
@@ -119,7 +118,7 @@ impl Session {
             Stage::Shell(Box::new(Running { user_id, message_id: message_id.clone(), part_id: part_id.clone() }));
         let call = Call {
             part_id,
-            tool: bash,
+            tool: Arc::new(PersonsBash),
             input,
             asker: Asker {
                 fence: self.state.fence.clone(),
@@ -133,11 +132,30 @@ impl Session {
             place: setup.place.clone(),
             gate: Arc::new(SnapshotGate::new(Freshness::Any)),
             repeats: false,
-            unasked: true,
             prompt: "".into(),
         };
         self.send_call(executor, call, ctx);
         Ok(end)
+    }
+
+    /// What becomes of a command that is given again under its id: it is not run twice.
+    fn shell_before(
+        &mut self,
+        id: &MessageId,
+        command: &str,
+    ) -> Option<Result<oneshot::Receiver<TurnEnd>, CommandError>> {
+        self.state.history.get(id)?;
+        let answers = self
+            .state
+            .history
+            .entries()
+            .iter()
+            .filter(|entry| entry.info.as_assistant().is_some_and(|answer| answer.parent_id == *id));
+        let mut calls = answers.flat_map(|entry| &entry.parts).filter_map(|part| part.as_tool());
+        if !calls.any(|call| call.state.input()["command"] == command) {
+            return Some(Err(CommandError::Taken(id.clone())));
+        }
+        Some(Ok(self.wait_for(id)))
     }
 
     /// The prompt of the command that runs.
@@ -156,18 +174,12 @@ impl Session {
         }
         let (user_id, message_id) = (running.user_id.clone(), running.message_id.clone());
         self.state.stage = Stage::Closing;
-        // Nobody reads a title: the person gave the command themself.
-        let outcome = match ended.outcome.clone() {
-            Outcome::Completed { output, metadata, attachments, .. } => {
-                Outcome::Completed { title: String::new(), output, metadata, attachments }
-            }
-            failed @ Outcome::Failed { .. } => failed,
-        };
-        let mut changes: Vec<Change> = self.finish_part(&message_id, &ended.part_id, outcome).into_iter().collect();
+        let mut changes = Vec::new();
         if let Some(mut message) = self.state.history.get(&message_id).and_then(|e| e.info.as_assistant().cloned()) {
             message.time.completed = Some(self.now().max(message.time.created));
             changes.push(self.put_message(Message::Assistant(message)));
         }
+        changes.extend(self.finish_part(&message_id, &ended.part_id, ended.outcome.clone()));
         changes.push(Change::TurnClosed(self.id.clone(), user_id.clone()));
         let fence = self.state.fence.clone();
         let stored = self.record(changes);
@@ -190,6 +202,11 @@ impl Handler<Shell> for Session {
     fn handle(&mut self, shell: Shell, _: &mut Self::Context) -> Self::Result {
         if let Err(error) = self.check(&shell.ticket) {
             return Box::pin(fut::ready(Err(error)));
+        }
+        if let Some(id) = &shell.body.message_id
+            && let Some(known) = self.shell_before(id, &shell.body.command)
+        {
+            return Box::pin(fut::ready(known));
         }
         if self.is_busy() {
             return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));

@@ -422,7 +422,6 @@ impl Session {
             place,
             gate,
             repeats,
-            unasked: false,
             prompt: prompt.map(Entry::own_text).unwrap_or_default().into(),
         };
         self.send_call(executor, call, ctx);

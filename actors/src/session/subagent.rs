@@ -18,6 +18,9 @@ use super::{Session, Stage, remembered, turn_row};
 use crate::tool_executor::{Delegate, Delegated};
 use crate::workspace::{GetSetup, Setup, Wish};
 
+/// How deep subagents may be nested by default: they start none of their own. Source: OpenCode `subagent_depth`.
+const DEFAULT_DEPTH: u32 = 1;
+
 impl Handler<Delegate> for Session {
     type Result = ResponseActFuture<Self, Result<Delegated, ToolError>>;
 
@@ -80,10 +83,11 @@ impl Session {
         child: Option<Info>,
         told: &Delegate,
     ) -> Result<(Vec<Change>, Delegated), ToolError> {
-        let limit = setup.config().troupe.task.max_depth as usize;
-        if self.state.ancestors.len() >= limit {
+        let most = setup.config().subagent_depth.unwrap_or(DEFAULT_DEPTH) as usize;
+        let depth = self.state.ancestors.len() + 1;
+        if depth > most {
             return Err(ToolError::failed(format!(
-                "subagents may be nested {limit} deep; do this yourself (troupe.task.max_depth)"
+                "subagents may be nested {most} deep (subagent_depth in the config); do this yourself"
             )));
         }
         let Stage::Stepping(step) = &self.state.stage else { return Err(ToolError::Aborted) };
@@ -106,7 +110,8 @@ impl Session {
                 return Err(ToolError::failed(format!("{} is no subagent of this session", child.id)));
             }
             None => {
-                let info = self.child_info(&told.delegation, now);
+                let may_delegate = depth < most && speaks_of_task(&answerer.agent.permission);
+                let info = self.child_info(&told.delegation, may_delegate, now);
                 changes.push(Change::SessionCreated(Arc::new(info.clone())));
                 info
             }
@@ -120,8 +125,11 @@ impl Session {
         Ok((changes, Delegated { session_id: info.id, message_id }))
     }
 
-    fn child_info(&self, delegation: &Delegation, now: u64) -> Info {
-        let mut rules = vec![Rule::new("task", "*", Action::Deny)];
+    fn child_info(&self, delegation: &Delegation, may_delegate: bool, now: u64) -> Info {
+        let mut rules = Vec::new();
+        if !may_delegate {
+            rules.push(Rule::new("task", "*", Action::Deny));
+        }
         // What the parent's session was denied, its subagents are too.
         let denied = self.state.info.permission.iter().flatten().filter(|rule| rule.action == Action::Deny);
         rules.extend(denied.cloned());
@@ -194,4 +202,10 @@ impl Session {
         ]);
         Some(self.put_part(part))
     }
+}
+
+/// Returns whether rules speak of `task` by its name. A subagent whose rules don't may start none, even where
+/// everything is allowed. Source: OpenCode `tool/task.ts`.
+fn speaks_of_task(rules: &[Rule]) -> bool {
+    rules.iter().any(|rule| rule.permission == "task")
 }

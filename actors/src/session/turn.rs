@@ -179,18 +179,23 @@ impl Handler<WaitTurn> for Session {
 
     fn handle(&mut self, WaitTurn(id): WaitTurn, _: &mut Self::Context) -> Self::Result {
         self.check(&super::Ticket::internal())?;
-        let (waiter, end) = oneshot::channel();
-        match self.state.queue.iter_mut().find(|queued| queued.row.message_id == id) {
-            Some(queued) => queued.waiters.push(waiter),
-            None => {
-                let _ = waiter.send(self.stored_end(&id));
-            }
-        }
-        Ok(end)
+        Ok(self.wait_for(&id))
     }
 }
 
 impl Session {
+    /// Hears of the end of a prompt's turn, also when it is over.
+    pub(super) fn wait_for(&mut self, id: &MessageId) -> oneshot::Receiver<TurnEnd> {
+        let (waiter, end) = oneshot::channel();
+        match self.state.queue.iter_mut().find(|queued| queued.row.message_id == *id) {
+            Some(queued) => queued.waiters.push(waiter),
+            None => {
+                let _ = waiter.send(self.stored_end(id));
+            }
+        }
+        end
+    }
+
     /// The answer to a prompt whose turn is over: its own, or the one that answered it along with a later prompt.
     pub(super) fn stored_end(&self, id: &MessageId) -> TurnEnd {
         if let end @ Ok(_) = self.end_of(std::slice::from_ref(id)) {

@@ -68,7 +68,6 @@ pub struct CallDesk {
     part_id: PartId,
     gate: Arc<super::SnapshotGate>,
     changes_files: bool,
-    unasked: bool,
     cancel: CancellationToken,
     place: Place,
     waiting: Arc<watch::Sender<usize>>,
@@ -86,7 +85,6 @@ impl CallDesk {
             part_id: call.part_id.clone(),
             gate: call.gate.clone(),
             changes_files: call.tool.traits().changes_files,
-            unasked: call.unasked,
             cancel,
             place,
             waiting: Arc::new(waiting),
@@ -108,9 +106,6 @@ impl CallDesk {
     }
 
     async fn ask_broker(&self, ask: Ask, names_call: bool) -> Result<(), Refusal> {
-        if self.unasked {
-            return Ok(());
-        }
         let _waits = Waits::new(&self.waiting);
         self.place.reached().await;
         loop {

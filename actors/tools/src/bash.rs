@@ -83,22 +83,39 @@ impl Tool for Bash {
     }
 }
 
-/// Runs a command that the person typed: nothing is asked, and nothing limits its time but the call's cancel.
+/// Runs a line of shell that the person typed: nothing is asked, and nothing limits its time but the call's cancel.
 /// As on the wire its title is empty, and so is its output where there is none.
-pub async fn run_for_person(command: String, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-    if command.contains('\0') {
-        return Err(ToolError::failed("The command contains a NUL character."));
+#[derive(Clone, Copy, Debug, Default)]
+pub struct PersonsBash;
+
+/// The arguments of [`PersonsBash`].
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+pub struct PersonsInput {
+    /// The command line for bash
+    command: String,
+}
+
+impl Tool for PersonsBash {
+    type Input = PersonsInput;
+    const ID: &'static str = Bash::ID;
+    const DESCRIPTION: &'static str = Bash::DESCRIPTION;
+    const TRAITS: Traits = Bash::TRAITS;
+
+    async fn run(&self, PersonsInput { command }: PersonsInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+        if command.contains('\0') {
+            return Err(ToolError::failed("The command contains a NUL character."));
+        }
+        let begun = cx.begin().await?;
+        let started_ms = SystemClock.now_ms();
+        let child = start(cx, &begun, &command, cx.place.directory.clone())?;
+        let mut output = run::run(cx, child, command, Duration::MAX, started_ms).await?;
+        output.title.clear();
+        if output.metadata.get("output").is_some_and(|said| said == report::NOTHING) {
+            output.metadata.insert("output".into(), Value::from(""));
+            output.output = output.output.trim_start_matches(report::NOTHING).trim_start().to_owned();
+        }
+        Ok(output)
     }
-    let begun = cx.begin().await?;
-    let started_ms = SystemClock.now_ms();
-    let child = start(cx, &begun, &command, cx.place.directory.clone())?;
-    let mut output = run::run(cx, child, command, Duration::MAX, started_ms).await?;
-    output.title.clear();
-    if output.metadata.get("output").is_some_and(|said| said == report::NOTHING) {
-        output.metadata.insert("output".into(), Value::from(""));
-        output.output = output.output.trim_start_matches(report::NOTHING).trim_start().to_owned();
-    }
-    Ok(output)
 }
 
 /// Finds the directory and judges the command there; blocks.

@@ -308,12 +308,12 @@ async fn a_persons_own_command_is_not_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let (cx, desk) = own(dir.path());
     desk.judge(|_| Err(Refusal::Rejected));
-    let output = run_for_person("echo hi".into(), &cx).await.unwrap();
+    let output = PersonsBash.run(PersonsInput { command: "echo hi".into() }, &cx).await.unwrap();
     assert_eq!((&*output.title, &*output.output), ("", "hi\n"));
-    let output = run_for_person("exit 4".into(), &cx).await.unwrap();
+    let output = PersonsBash.run(PersonsInput { command: "exit 4".into() }, &cx).await.unwrap();
     assert_eq!(output.output, "<shell_metadata>\nexit code 4\n</shell_metadata>");
     assert_eq!(metadata(&output), json!({ "output": "", "exit": 4, "truncated": false }));
-    assert_eq!(run_for_person("true".into(), &cx).await.unwrap().output, "");
+    assert_eq!(PersonsBash.run(PersonsInput { command: "true".into() }, &cx).await.unwrap().output, "");
     assert_eq!(desk.asks(), []);
 }
 
