@@ -6,8 +6,9 @@ use std::time::Duration;
 
 use futures::{Stream, StreamExt};
 use protocol::model::ModelEvent;
-use sse::{BATCH, Batches, EventStream, SseEvent, batches};
+use sse::SseEvent;
 
+use crate::adapter::Events;
 use crate::error::{Blame, ProviderError};
 
 /// Most time to wait for the end of a body after the last event, so that its connection can be used again.
@@ -28,7 +29,7 @@ pub(crate) trait Decode: Send + Unpin + 'static {
 
 /// A stream of [`crate::ModelStream`]'s items.
 pub(crate) struct Run<D> {
-    events: Option<Batches<EventStream>>,
+    events: Option<Events>,
     decoder: D,
     blame: Blame,
     /// An error that comes after the events before it.
@@ -36,8 +37,8 @@ pub(crate) struct Run<D> {
 }
 
 impl<D: Decode> Run<D> {
-    pub(crate) fn new(events: EventStream, decoder: D, blame: Blame) -> Self {
-        Self { events: Some(batches(events, BATCH)), decoder, blame, held: None }
+    pub(crate) fn new(events: Events, decoder: D, blame: Blame) -> Self {
+        Self { events: Some(events), decoder, blame, held: None }
     }
 }
 
@@ -82,7 +83,7 @@ impl<D: Decode> Stream for Run<D> {
 
 /// Reads on to the end of the body: a connection whose body wasn't read to its end is closed, and the next request
 /// would have to connect again.
-fn drain(mut events: Batches<EventStream>, cx: &mut Context<'_>) {
+fn drain(mut events: Events, cx: &mut Context<'_>) {
     if !matches!(events.poll_next_unpin(cx), Poll::Pending | Poll::Ready(Some(Ok(_)))) {
         return;
     }

@@ -1,46 +1,19 @@
-//! Where and how a provider is spoken to, and which adapter speaks.
+//! Where and how a provider is spoken to.
 
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use indexmap::IndexMap;
-use protocol::{Ids, JsonMap, SystemClock};
-use sse::{Client, HeaderMap, HeaderName, HeaderValue, Url};
+use protocol::JsonMap;
+use serde_json::Value;
+use sse::{HeaderMap, HeaderName, HeaderValue, Url};
 
-use crate::chat::Chat;
-use crate::demo::{self, Demo};
-use crate::{IdSource, Provider};
+use crate::credential::{Access, Credential};
+use crate::{ProviderError, vendors};
 
 /// Sent with each request.
 const USER_AGENT: &str = concat!("troupe/", env!("CARGO_PKG_VERSION"));
-
-/// Packages whose wire format no adapter speaks yet. A name that isn't here is taken for chat completions, which is
-/// what a server of unknown make most likely speaks.
-const NOT_SPOKEN: [&str; 10] = [
-    "@ai-sdk/amazon-bedrock",
-    "@ai-sdk/anthropic",
-    "@ai-sdk/azure",
-    "@ai-sdk/cohere",
-    "@ai-sdk/google",
-    "@ai-sdk/google-vertex",
-    "@ai-sdk/google-vertex/anthropic",
-    "@ai-sdk/openai",
-    "@gitlab/gitlab-ai-provider",
-    "gitlab-ai-provider",
-];
-
-/// Where the packages that carry their own address send chat completions.
-const BASE_URLS: [(&str, &str); 8] = [
-    ("@ai-sdk/cerebras", "https://api.cerebras.ai/v1"),
-    ("@ai-sdk/deepinfra", "https://api.deepinfra.com/v1/openai"),
-    ("@ai-sdk/groq", "https://api.groq.com/openai/v1"),
-    ("@ai-sdk/mistral", "https://api.mistral.ai/v1"),
-    ("@ai-sdk/perplexity", "https://api.perplexity.ai"),
-    ("@ai-sdk/togetherai", "https://api.together.xyz/v1"),
-    ("@ai-sdk/xai", "https://api.x.ai/v1"),
-    ("@openrouter/ai-sdk-provider", "https://openrouter.ai/api/v1"),
-];
 
 /// All an adapter needs to know of a provider.
 #[derive(Clone)]
@@ -53,6 +26,8 @@ pub struct Endpoint {
     pub base_url: String,
     /// Its key; local servers have none.
     pub api_key: Option<String>,
+    /// Goes before the key: asked for each request.
+    pub credential: Option<Arc<dyn Credential>>,
     /// Sent with each request.
     pub headers: IndexMap<String, String>,
     /// Added to each url.
@@ -61,7 +36,9 @@ pub struct Endpoint {
     pub chunk_timeout: Duration,
     /// Most time until an answer begins.
     pub header_timeout: Duration,
-    /// The adapter's own settings (`includeUsage`); what goes into the body comes with the request.
+    /// The adapter's own settings: `includeUsage`, `setCacheKey`; `resourceName`, `apiVersion`,
+    /// `useDeploymentBasedUrls`, `useCompletionUrls` (Azure); `project`, `location` (Vertex); `region` (Bedrock). What
+    /// goes into the body comes with the request.
     pub options: JsonMap,
 }
 
@@ -70,9 +47,8 @@ pub struct Endpoint {
 pub enum OpenError {
     /// No adapter speaks its wire format.
     #[error(
-        "provider {provider_id:?} uses {npm:?}, which is not spoken yet; spoken are \"@ai-sdk/openai-compatible\" and \
-         other packages for OpenAI chat completions: if the server offers those, set `npm` to the former and \
-         `options.baseURL` to its address"
+        "provider {provider_id:?} uses {npm:?}, which is not spoken; if the server offers OpenAI chat completions too, \
+         set `npm` to \"@ai-sdk/openai-compatible\" and `options.baseURL` to its address"
     )]
     NotSpoken {
         /// The provider.
@@ -81,10 +57,12 @@ pub enum OpenError {
         npm: String,
     },
     /// It has no address.
-    #[error("provider {provider_id:?} has no address; set its `options.baseURL`")]
+    #[error("provider {provider_id:?} has no address; set its `options.{option}`")]
     NoBaseUrl {
         /// The provider.
         provider_id: String,
+        /// The option that gives it one.
+        option: &'static str,
     },
     /// Its address is no http url.
     #[error("`options.baseURL` of provider {provider_id:?} is not an http or https url")]
@@ -102,22 +80,6 @@ pub enum OpenError {
     },
 }
 
-/// Returns the adapter that speaks to `endpoint`. `client` is shared by all.
-pub fn open(endpoint: &Endpoint, client: Client) -> Result<Arc<dyn Provider>, OpenError> {
-    if endpoint.npm == demo::NPM {
-        return Ok(Arc::new(Demo::new(call_ids())));
-    }
-    if NOT_SPOKEN.contains(&endpoint.npm.as_str()) {
-        return Err(OpenError::NotSpoken { provider_id: endpoint.provider_id.clone(), npm: endpoint.npm.clone() });
-    }
-    Ok(Arc::new(Chat::new(endpoint, client, call_ids())?))
-}
-
-fn call_ids() -> IdSource {
-    let ids = Ids::new(Arc::new(SystemClock), 0);
-    Arc::new(move || ids.call())
-}
-
 impl Endpoint {
     /// Returns an endpoint with the default time limits (120 s between events, 300 s until the answer begins).
     pub fn new(provider_id: impl Into<String>, npm: impl Into<String>, base_url: impl Into<String>) -> Self {
@@ -126,6 +88,7 @@ impl Endpoint {
             npm: npm.into(),
             base_url: base_url.into(),
             api_key: None,
+            credential: None,
             headers: IndexMap::new(),
             query: IndexMap::new(),
             chunk_timeout: Duration::from_secs(120),
@@ -134,36 +97,67 @@ impl Endpoint {
         }
     }
 
-    /// Returns the url of `path` below the provider's address.
-    pub(crate) fn url(&self, path: &[&str]) -> Result<Url, OpenError> {
-        let known = BASE_URLS.iter().find(|(npm, _)| *npm == self.npm).map(|(_, url)| *url);
-        let base = if self.base_url.is_empty() { known } else { Some(self.base_url.as_str()) };
-        let base = base.ok_or_else(|| OpenError::NoBaseUrl { provider_id: self.provider_id.clone() })?;
+    /// Returns a setting that is a text and not empty.
+    pub(crate) fn setting(&self, name: &str) -> Option<&str> {
+        self.options.get(name).and_then(Value::as_str).filter(|text| !text.is_empty())
+    }
+
+    /// Returns whether a setting is `true`.
+    pub(crate) fn is_set(&self, name: &str) -> bool {
+        self.options.get(name).and_then(Value::as_bool).unwrap_or(false)
+    }
+
+    /// Returns what proves who asks: the credential's answer, else the key.
+    pub(crate) async fn access(&self) -> Result<Access, ProviderError> {
+        match &self.credential {
+            Some(credential) => credential.access().await,
+            None => Ok(Access::key(self.api_key.clone().unwrap_or_default())),
+        }
+    }
+
+    /// Returns the url of `path` below the provider's address, or below `base`, which goes before it.
+    pub(crate) fn url<P: AsRef<str>>(
+        &self,
+        base: Option<&str>,
+        path: &[P],
+        query: &[(&str, String)],
+    ) -> Result<Url, OpenError> {
+        let base = match base.or(Some(self.base_url.as_str())).filter(|base| !base.is_empty()) {
+            Some(base) => base.to_owned(),
+            None => vendors::base_url(self)?,
+        };
         let bad = || OpenError::BadBaseUrl { provider_id: self.provider_id.clone() };
-        let mut url = Url::parse(base).map_err(|_| bad())?;
+        let mut url = Url::parse(&base).map_err(|_| bad())?;
         if !matches!(url.scheme(), "http" | "https") {
             return Err(bad());
         }
         url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().extend(path);
-        if !self.query.is_empty() {
-            url.query_pairs_mut().extend_pairs(&self.query);
+        let configured = self.query.iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        let query = query.iter().map(|(name, value)| (*name, value.as_str())).filter(|(name, _)| {
+            // What the address or the config says of it counts.
+            !self.query.contains_key(*name) && !url.query_pairs().any(|(known, _)| known == *name)
+        });
+        let pairs: Vec<(&str, &str)> = query.chain(configured).collect();
+        if !pairs.is_empty() {
+            url.query_pairs_mut().extend_pairs(pairs);
         }
         Ok(url)
     }
 
-    /// Returns the headers of each request: `json`, user agent, the key as a bearer, then the configured ones.
-    pub(crate) fn bearer_headers(&self) -> Result<HeaderMap, OpenError> {
+    /// Returns the headers of each request but those of the format and the key: `json`, user agent, and the configured
+    /// ones.
+    pub(crate) fn headers(&self) -> Result<HeaderMap, OpenError> {
         let mut headers = HeaderMap::new();
         headers.insert("content-type", HeaderValue::from_static("application/json"));
         headers.insert("user-agent", HeaderValue::from_static(USER_AGENT));
-        let bad = |name: &str| OpenError::BadHeader { provider_id: self.provider_id.clone(), name: name.into() };
-        if let Some(key) = self.api_key.as_ref().filter(|key| !key.is_empty()) {
-            set(&mut headers, "authorization", &format!("Bearer {key}")).ok_or_else(|| bad("authorization"))?;
-        }
         for (name, value) in &self.headers {
-            set(&mut headers, name, value).ok_or_else(|| bad(name))?;
+            set(&mut headers, name, value).ok_or_else(|| self.bad_header(name))?;
         }
         Ok(headers)
+    }
+
+    pub(crate) fn bad_header(&self, name: &str) -> OpenError {
+        OpenError::BadHeader { provider_id: self.provider_id.clone(), name: name.into() }
     }
 
     /// Returns what must not be repeated in an error: the key, and the values of headers that look like one.
@@ -209,7 +203,7 @@ mod tests {
     use super::*;
 
     fn url(npm: &str, base: &str) -> Result<String, OpenError> {
-        Endpoint::new("p", npm, base).url(&["chat", "completions"]).map(String::from)
+        Endpoint::new("p", npm, base).url(None, &["chat", "completions"], &[]).map(String::from)
     }
 
     #[test]
@@ -220,26 +214,19 @@ mod tests {
         assert_eq!(url("@ai-sdk/groq", "").expect("a url"), "https://api.groq.com/openai/v1/chat/completions");
         let mut endpoint = Endpoint::new("p", "x", "http://h/v1");
         endpoint.query.insert("api-version".into(), "a b".into());
-        assert_eq!(endpoint.url(&["x"]).expect("a url").as_str(), "http://h/v1/x?api-version=a+b");
+        assert_eq!(endpoint.url(None, &["x"], &[]).expect("a url").as_str(), "http://h/v1/x?api-version=a+b");
+        let own = [("api-version", "v1".to_owned()), ("alt", "sse".to_owned())];
+        let url = endpoint.url(Some("http://other/"), &["x"], &own).expect("a url");
+        assert_eq!(url.as_str(), "http://other/x?alt=sse&api-version=a+b");
     }
 
     #[test]
     fn an_address_that_is_missing_or_no_http_url_is_an_error_that_names_the_option() {
-        assert_eq!(url("x", ""), Err(OpenError::NoBaseUrl { provider_id: "p".into() }));
+        assert_eq!(url("x", ""), Err(OpenError::NoBaseUrl { provider_id: "p".into(), option: "baseURL" }));
         for bad in ["localhost", "ftp://x/", "data:text/plain,x", "${URL}/v1"] {
             assert_eq!(url("x", bad), Err(OpenError::BadBaseUrl { provider_id: "p".into() }), "{bad}");
         }
-        assert!(OpenError::NoBaseUrl { provider_id: "p".into() }.to_string().contains("options.baseURL"));
-    }
-
-    #[test]
-    fn a_package_of_another_wire_format_is_refused_and_the_spoken_ones_are_named() {
-        let client = || sse::http::client("test").expect("a client");
-        for npm in NOT_SPOKEN {
-            let error = open(&Endpoint::new("p", npm, "http://h"), client()).err().expect("an error").to_string();
-            assert!(error.contains(npm) && error.contains("@ai-sdk/openai-compatible"), "{error}");
-        }
-        assert!(open(&Endpoint::new("p", "some-package", "http://h"), client()).is_ok());
+        assert!(url("x", "").expect_err("no url").to_string().contains("options.baseURL"));
     }
 
     #[test]
@@ -248,7 +235,7 @@ mod tests {
         endpoint.api_key = Some("sk-1234\u{1}".into());
         endpoint.headers.insert("x-api-key".into(), "sk-5678".into());
         endpoint.query.insert("key".into(), "sk-9999".into());
-        let shown = format!("{endpoint:?} {}", endpoint.bearer_headers().expect_err("a bad header"));
+        let shown = format!("{endpoint:?} {}", endpoint.bad_header("authorization"));
         assert!(!shown.contains("sk-") && !shown.contains("pass"), "{shown}");
         assert_eq!(endpoint.secrets(), ["sk-1234\u{1}", "sk-5678", "sk-9999"]);
     }

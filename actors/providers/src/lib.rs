@@ -1,9 +1,11 @@
 //! Talks to model vendors: a [`ModelRequest`] in, a stream of [`ModelEvent`]s out.
 //!
 //! One folder a wire format, each the same three files: `wire` (the vendor's JSON), `request` (pure), `stream` (a
-//! pure fold over SSE data). No config and no environment in here: an [`Endpoint`] says all an adapter needs, and
-//! [`open`] picks the adapter. Nothing is tried again here: an error says of which [`ErrorClass`] it is, and the
-//! Processor decides. Start at [`chat`], the format most servers speak; [`demo`] needs no server at all.
+//! pure fold over the events of the answer). `vendors` says which package speaks which format, `adapter` does the POST
+//! for all of them, `answer` and `call` are what their decoders share. No config and no environment in here: an
+//! [`Endpoint`] says all an adapter needs, and [`open`] picks the adapter. Nothing is tried again here but a request
+//! whose key was refused and could be refreshed ([`Credential`]): an error says of which [`ErrorClass`] it is, and the
+//! Processor decides. Start at `chat`, the format most servers speak; [`demo`] needs no server at all.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -12,14 +14,34 @@ use futures::Stream;
 use protocol::CallId;
 use protocol::model::{ModelEvent, ModelRequest};
 
-pub mod chat;
+mod adapter;
+mod answer;
+mod anthropic;
+mod azure;
+mod call;
+mod chat;
+mod copilot;
+mod credential;
 mod decode;
+mod defaults;
 pub mod demo;
 mod endpoint;
 mod error;
+mod gemini;
+mod media;
+mod names;
+mod options;
+mod responses;
+mod schema;
+#[cfg(test)]
+mod testing;
+mod text;
+mod vendors;
 
-pub use endpoint::{Endpoint, OpenError, open};
+pub use credential::{Access, AwsKeys, Credential, Secret};
+pub use endpoint::{Endpoint, OpenError};
 pub use error::{ErrorClass, ProviderError};
+pub use vendors::open;
 
 /// Speaks to one vendor.
 pub trait Provider: Send + Sync {

@@ -1,95 +1,61 @@
 //! The answer's events to [`ModelEvent`]s.
 
+use protocol::JsonMap;
 use protocol::message::{CacheTokens, Tokens};
 use protocol::model::{FinishReason, ModelEvent};
 use serde_json::value::RawValue;
 use sse::SseEvent;
 
-use super::calls::{Calls, End};
-use super::text::{Pieces, whole};
+use super::calls::{self, Key};
+use super::vendor_data::VendorData;
 use super::wire::{Choice, Chunk, Delta, Usage};
 use crate::IdSource;
+use crate::answer::{Answer, Kind, is_something, unreadable};
 use crate::decode::Decode;
-use crate::error::{ErrorClass, ProviderError};
+use crate::error::ProviderError;
+use crate::text::whole;
 
-/// Decodes one answer.
-///
-/// An answer is whole when the vendor gave a finish reason, or ended it with `[DONE]`, or when calls came and the
-/// arguments of all are whole; calls then count as the reason, whatever the vendor's was, but for a limit or a filter.
-/// Anything less is an error to try again.
-pub struct Decoder {
+/// Decodes one answer. It is over with `[DONE]`, or with the stream.
+pub(crate) struct Decoder {
     ids: IdSource,
-    block: Block,
-    calls: Calls,
+    answer: Answer<Key>,
     /// Pieces so far.
     chunks: u64,
-    /// Something of an answer came.
-    begun: bool,
-    finish: Option<FinishReason>,
-    /// The vendor's finish reason was an error.
-    failed: bool,
     usage: Usage,
-    done: bool,
-}
-
-/// The open block.
-enum Block {
-    None,
-    Text(Pieces),
-    Reasoning(Pieces),
+    /// Under which name the vendor's data is kept.
+    vendor: &'static str,
+    data: VendorData,
 }
 
 impl Decoder {
-    /// Returns a decoder; `ids` names calls to which the vendor gives no id.
-    pub fn new(ids: IdSource) -> Self {
-        Self {
-            ids,
-            block: Block::None,
-            calls: Calls::default(),
-            chunks: 0,
-            begun: false,
-            finish: None,
-            failed: false,
-            usage: Usage::default(),
-            done: false,
-        }
+    pub(super) fn new(ids: IdSource, vendor: &'static str) -> Self {
+        Self { ids, answer: Answer::default(), chunks: 0, usage: Usage::default(), vendor, data: VendorData::default() }
     }
 
-    /// Takes the data of one event and returns what it says. After `[DONE]` nothing counts.
-    pub fn feed(&mut self, data: &str) -> Result<Vec<ModelEvent>, ProviderError> {
-        let mut out = Vec::new();
-        self.take(data, &mut out)?;
-        Ok(out)
-    }
-
-    /// Takes the end of the stream and returns what is left, [`ModelEvent::Finish`] last. Errors when the answer isn't
-    /// whole; `clean` says whether the server ended the stream or it was lost.
-    pub fn end(&mut self, clean: bool) -> Result<Vec<ModelEvent>, ProviderError> {
-        let mut out = Vec::new();
-        Decode::end(self, clean, &mut out)?;
-        Ok(out)
-    }
-
-    fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    /// Takes the data of one event. After `[DONE]` nothing counts.
+    pub(super) fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let data = data.trim();
-        if self.done || data.is_empty() {
+        if self.answer.is_done() || data.is_empty() {
             return Ok(());
         }
         if data == "[DONE]" {
-            return self.close(true, "it is empty", out);
+            self.settle(out);
+            return self.answer.mark(out);
         }
-        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| {
-            let start: String = data.chars().take(200).collect();
-            ProviderError::new(ErrorClass::Unknown, format!("JSON parsing failed: {error}; text: {start}"))
-        })?;
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         self.chunks += 1;
-        if chunk.error.is_some_and(is_something) || chunk.object.is_some_and(|object| object.get() == "\"error\"") {
+        let groq = chunk.x_groq.unwrap_or_default();
+        let failed = chunk.error.or(groq.error).is_some_and(is_something);
+        if failed || chunk.object.is_some_and(|object| object.get() == "\"error\"") {
             return Err(ProviderError::in_stream(data));
         }
         // An empty object or zeros don't replace counts that came before.
-        let usage = chunk.usage.and_then(|raw| serde_json::from_str::<Usage>(raw.get()).ok());
-        if let Some(usage) = usage.filter(|usage| !usage.is_empty()) {
+        let usage = [chunk.usage, groq.usage].into_iter().flatten();
+        let usage =
+            usage.filter_map(|raw| serde_json::from_str::<Usage>(raw.get()).ok()).find(|usage| !usage.is_empty());
+        if let Some(usage) = usage {
             self.usage = usage;
+            self.answer.usage = usage.tokens();
         }
         match chunk.choices.as_ref().and_then(|choices| choices.first()) {
             Some(choice) => self.take_choice(choice, data, out),
@@ -106,64 +72,58 @@ impl Decoder {
         }
         let reason = choice.finish_reason.map(|raw| whole(Some(raw))).filter(|reason| !reason.is_empty());
         if let Some(reason) = reason {
-            self.begun = true;
-            self.finish = Some(finish(&reason));
-            self.failed = reason == "error";
-            self.end_block(out);
-            self.calls.close_whole(out);
+            self.settle(out);
+            if reason == "error" {
+                self.answer.fail(reason, out)
+            } else {
+                self.answer.finish(finish(&reason), out)
+            }
+            self.answer.calls.close_whole(out);
         }
         Ok(())
     }
 
     fn take_delta(&mut self, delta: &Delta<'_>, out: &mut Vec<ModelEvent>) {
-        if let Some(raw) = [delta.reasoning_content, delta.reasoning, delta.reasoning_text].into_iter().flatten().next()
-        {
-            self.reasoning(raw, out);
+        if let Some(raw) = delta.reasoning_details {
+            self.data.take_details(raw);
+        }
+        if let Some(raw) = delta.reasoning_opaque {
+            self.data.take_opaque(raw);
+        }
+        let named = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
+        match named.into_iter().flatten().find(|raw| raw.get() != "\"\"") {
+            Some(raw) => self.answer.add(Kind::Reasoning, raw, out),
+            None => self.details(delta.reasoning_details, out),
         }
         if let Some(raw) = delta.content.or(delta.refusal) {
             if raw.get().starts_with('[') { self.parts(raw, out) } else { self.text(raw, out) }
         }
         for call in delta.tool_calls.iter().flatten() {
-            self.begun = true;
-            self.end_block(out);
-            self.calls.take(call, self.chunks, &self.ids, out);
+            self.settle(out);
+            self.answer.begun = true;
+            self.answer.end_block(out);
+            calls::take(&mut self.answer.calls, call, self.chunks, &self.ids, out);
+        }
+        if !self.data.is_empty()
+            && let Some((_, call)) =
+                self.answer.calls.newest(|_, call| !call.is_closed()).and_then(|at| self.answer.calls.get_mut(at))
+        {
+            call.metadata.get_or_insert_default().extend(self.data.give(self.vendor));
         }
     }
 
     fn text(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) {
-        // Most servers begin with an empty one; it opens no block.
-        if raw.get() == "\"\"" || !raw.get().starts_with('"') {
-            return;
-        }
-        self.begun = true;
-        if !matches!(self.block, Block::Text(_)) {
-            self.end_block(out);
-            self.block = Block::Text(Pieces::default());
-            out.push(ModelEvent::TextStart);
-        }
-        if let Block::Text(pieces) = &mut self.block {
-            let text = pieces.take(raw);
-            if !text.is_empty() {
-                out.push(ModelEvent::TextDelta(text));
-            }
+        if raw.get() != "\"\"" && raw.get().starts_with('"') {
+            self.settle(out);
+            self.answer.add(Kind::Text, raw, out);
         }
     }
 
-    fn reasoning(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) {
-        if raw.get() == "\"\"" || !raw.get().starts_with('"') {
-            return;
-        }
-        self.begun = true;
-        if !matches!(self.block, Block::Reasoning(_)) {
-            self.end_block(out);
-            self.block = Block::Reasoning(Pieces::default());
-            out.push(ModelEvent::ReasoningStart);
-        }
-        if let Block::Reasoning(pieces) = &mut self.block {
-            let text = pieces.take(raw);
-            if !text.is_empty() {
-                out.push(ModelEvent::ReasoningDelta(text));
-            }
+    /// Thinking that comes in OpenRouter's details alone.
+    fn details(&mut self, raw: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
+        let details: Vec<Part<'_>> = raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
+        for text in details.iter().filter_map(|detail| detail.text.or(detail.summary)) {
+            self.answer.add(Kind::Reasoning, text, out);
         }
     }
 
@@ -177,75 +137,42 @@ impl Decoder {
             let thinking = part.thinking.map(RawValue::get).unwrap_or_default();
             let thoughts: Vec<Part<'_>> = serde_json::from_str(thinking).unwrap_or_default();
             for text in thoughts.iter().filter_map(|thought| thought.text) {
-                self.reasoning(text, out);
+                self.answer.add(Kind::Reasoning, text, out);
             }
         }
     }
 
-    fn end_block(&mut self, out: &mut Vec<ModelEvent>) {
-        match std::mem::replace(&mut self.block, Block::None) {
-            Block::None => {}
-            Block::Text(_) => out.push(ModelEvent::TextEnd),
-            Block::Reasoning(_) => out.push(ModelEvent::ReasoningEnd { metadata: None }),
+    /// Gives the vendor's data to the thinking that is about to end.
+    fn settle(&mut self, out: &mut Vec<ModelEvent>) {
+        if self.data.is_empty() {
+            return;
         }
-    }
-
-    /// Gives what is left, or an error if the answer isn't whole. `how` says how it ended without a mark.
-    fn close(&mut self, marked: bool, how: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let end = match self.finish {
-            Some(_) => End::Finished,
-            None if marked => End::Marked,
-            None => End::Lost,
-        };
-        let called = !self.calls.is_empty();
-        let lack = if !self.begun {
-            Some(if marked { "it is empty" } else { how })
-        } else if self.calls.break_off(end) {
-            Some("it ended in the middle of a call")
-        } else if self.failed && !called {
-            Some("the vendor ended it with an error")
-        } else if end == End::Lost && !called {
-            Some(how)
-        } else {
-            None
-        };
-        if let Some(lack) = lack {
-            return Err(ProviderError::new(ErrorClass::Retryable, format!("the model's answer isn't whole: {lack}")));
+        if self.answer.open_kind() == Some(Kind::Reasoning) {
+            let data = self.data.give(self.vendor);
+            self.answer.keep(data);
+        } else if self.answer.calls.is_empty() && self.answer.open_kind().is_none() {
+            let data: JsonMap = self.data.give(self.vendor);
+            self.answer.begin(Kind::Reasoning, None, out);
+            self.answer.keep(data);
         }
-        self.end_block(out);
-        self.calls.close(out);
-        let reason = match self.finish {
-            None | Some(FinishReason::Stop | FinishReason::Unknown) if called => FinishReason::ToolCalls,
-            reason => reason.unwrap_or(FinishReason::Unknown),
-        };
-        self.done = true;
-        out.push(ModelEvent::Finish { reason, usage: self.usage.tokens() });
-        Ok(())
     }
 }
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if event.event == "error" && !self.done {
+        if event.event == "error" && !self.answer.is_done() {
             return Err(ProviderError::in_stream(&event.data));
         }
         self.take(&event.data, out)
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if self.done {
-            return Ok(());
-        }
-        let how = match (clean, self.begun) {
-            (true, true) => "the stream ended without a finish reason",
-            (true, false) => "it is empty",
-            (false, _) => "the stream was cut",
-        };
-        self.close(false, how, out)
+        self.settle(out);
+        self.answer.end(clean, out)
     }
 
     fn is_done(&self) -> bool {
-        self.done
+        self.answer.is_done()
     }
 }
 
@@ -254,6 +181,8 @@ impl Decode for Decoder {
 struct Part<'a> {
     #[serde(borrow, default)]
     text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    summary: Option<&'a RawValue>,
     #[serde(borrow, default)]
     thinking: Option<&'a RawValue>,
 }
@@ -288,14 +217,9 @@ impl Usage {
 fn finish(reason: &str) -> FinishReason {
     match reason {
         "stop" => FinishReason::Stop,
-        "length" => FinishReason::Length,
+        "length" | "model_length" => FinishReason::Length,
         "tool_calls" | "function_call" => FinishReason::ToolCalls,
         "content_filter" => FinishReason::ContentFilter,
         _ => FinishReason::Unknown,
     }
-}
-
-/// Returns whether there is more than an empty value in an error field, which some servers send with each piece.
-fn is_something(raw: &RawValue) -> bool {
-    !matches!(raw.get(), "null" | "false" | "\"\"" | "{}" | "[]" | "0")
 }

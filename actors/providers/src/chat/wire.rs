@@ -14,16 +14,8 @@ use serde_json::value::RawValue;
 /// A request.
 #[derive(Serialize)]
 pub(super) struct Body<'a> {
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub model: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub max_tokens: Option<u64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub temperature: Option<f64>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub top_p: Option<f64>,
     #[serde(flatten)]
-    pub options: JsonMap,
+    pub settings: JsonMap,
     pub messages: Vec<Message<'a>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tools: Vec<Tool<'a>>,
@@ -41,24 +33,31 @@ pub(super) struct StreamOptions {
 
 /// A message of a request.
 #[derive(Serialize)]
+pub(super) struct Message<'a> {
+    #[serde(flatten)]
+    pub said: Said<'a>,
+    /// Thinking, and marks of the cache, by the names of the server's dialect.
+    #[serde(flatten)]
+    pub more: JsonMap,
+}
+
+#[derive(Serialize)]
 #[serde(tag = "role", rename_all = "lowercase")]
-pub(super) enum Message<'a> {
+pub(super) enum Said<'a> {
     System {
-        content: String,
+        content: Content<'a>,
     },
     User {
         content: Content<'a>,
     },
     Assistant {
         /// Empty, never null, beside calls.
-        content: String,
-        #[serde(skip_serializing_if = "Option::is_none")]
-        reasoning_content: Option<String>,
+        content: Content<'a>,
         #[serde(skip_serializing_if = "Vec::is_empty")]
         tool_calls: Vec<ToolCall<'a>>,
     },
     Tool {
-        tool_call_id: &'a str,
+        tool_call_id: Cow<'a, str>,
         content: &'a str,
     },
 }
@@ -66,17 +65,41 @@ pub(super) enum Message<'a> {
 #[derive(Serialize)]
 #[serde(untagged)]
 pub(super) enum Content<'a> {
-    Text(&'a str),
+    Text(Cow<'a, str>),
     Parts(Vec<ContentPart<'a>>),
 }
 
 #[derive(Serialize)]
+pub(super) struct ContentPart<'a> {
+    #[serde(flatten)]
+    pub kind: PartKind<'a>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cache_control: Option<Value>,
+}
+
+#[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum ContentPart<'a> {
-    Text { text: Cow<'a, str> },
-    ImageUrl { image_url: ImageUrl<'a> },
-    InputAudio { input_audio: Audio<'a> },
-    File { file: FileData<'a> },
+pub(super) enum PartKind<'a> {
+    Text {
+        text: Cow<'a, str>,
+    },
+    ImageUrl {
+        image_url: ImageUrl<'a>,
+    },
+    InputAudio {
+        input_audio: Audio<'a>,
+    },
+    File {
+        file: FileData<'a>,
+    },
+    /// Mistral's.
+    DocumentUrl {
+        document_url: &'a str,
+    },
+    /// Mistral's.
+    Thinking {
+        thinking: Vec<PartKind<'a>>,
+    },
 }
 
 #[derive(Serialize)]
@@ -86,7 +109,7 @@ pub(super) struct ImageUrl<'a> {
 
 #[derive(Serialize)]
 pub(super) struct Audio<'a> {
-    pub data: &'a str,
+    pub data: Cow<'a, str>,
     pub format: &'static str,
 }
 
@@ -99,18 +122,18 @@ pub(super) struct FileData<'a> {
 /// A call the model made.
 #[derive(Serialize)]
 pub(super) struct ToolCall<'a> {
-    pub id: &'a str,
+    pub id: Cow<'a, str>,
     #[serde(rename = "type")]
     pub kind: &'static str,
-    pub function: FunctionCall<'a>,
+    pub function: FunctionCall,
     /// Google's thought signature; without it their models refuse their own calls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub extra_content: Option<&'a Value>,
 }
 
 #[derive(Serialize)]
-pub(super) struct FunctionCall<'a> {
-    pub name: &'a str,
+pub(super) struct FunctionCall {
+    pub name: String,
     pub arguments: String,
 }
 
@@ -126,7 +149,7 @@ pub(super) struct Tool<'a> {
 pub(super) struct FunctionSpec<'a> {
     pub name: &'a str,
     pub description: &'a str,
-    pub parameters: &'a Value,
+    pub parameters: Cow<'a, Value>,
 }
 
 /// A piece of an answer.
@@ -142,6 +165,17 @@ pub(super) struct Chunk<'a> {
     /// `error` where the piece itself is the error (vLLM).
     #[serde(borrow, default)]
     pub object: Option<&'a RawValue>,
+    /// Groq's counts and errors.
+    #[serde(borrow, default)]
+    pub x_groq: Option<Groq<'a>>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct Groq<'a> {
+    #[serde(borrow, default)]
+    pub usage: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub error: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize)]
@@ -172,6 +206,12 @@ pub(super) struct Delta<'a> {
     /// GitHub Copilot's.
     #[serde(borrow, default)]
     pub reasoning_text: Option<&'a RawValue>,
+    /// GitHub Copilot's seal of it.
+    #[serde(borrow, default)]
+    pub reasoning_opaque: Option<&'a RawValue>,
+    /// OpenRouter's list: texts, signatures, encrypted thinking.
+    #[serde(borrow, default)]
+    pub reasoning_details: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub tool_calls: Option<Vec<CallDelta<'a>>>,
 }

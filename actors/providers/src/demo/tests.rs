@@ -28,6 +28,7 @@ fn request(tools: &[&str], asked: &str) -> ModelRequest {
         max_output_tokens: 0,
         temperature: None,
         top_p: None,
+        reasoning: None,
         options: JsonMap::new(),
         headers: IndexMap::new(),
     }
@@ -56,7 +57,7 @@ fn called(events: &[ModelEvent]) -> Vec<(CallId, String, Value)> {
 fn step(request: &mut ModelRequest, ids: &IdSource, tool: impl Fn(&str, &Value) -> Result<String, String>) -> String {
     let events = next(request, ids);
     let (text, calls) = (said(&events), called(&events));
-    let mut parts = vec![AssistantContent::Text(text.clone())];
+    let mut parts = vec![AssistantContent::Text { text: text.clone(), metadata: None }];
     parts.extend(calls.iter().map(|(id, tool, input)| AssistantContent::Call {
         id: id.clone(),
         tool: tool.clone(),
@@ -68,7 +69,13 @@ fn step(request: &mut ModelRequest, ids: &IdSource, tool: impl Fn(&str, &Value) 
         .into_iter()
         .map(|(id, name, input)| {
             let result = tool(&name, &input);
-            ToolResult { id, tool: name, is_error: result.is_err(), output: result.unwrap_or_else(|said| said) }
+            ToolResult {
+                id,
+                tool: name,
+                is_error: result.is_err(),
+                output: result.unwrap_or_else(|said| said),
+                files: Vec::new(),
+            }
         })
         .collect();
     let reason = if results.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
@@ -144,7 +151,10 @@ fn without_tools_it_gives_a_title_or_a_summary() {
     assert_eq!(said(&events), "fix the bug in the parser of");
     assert_eq!(said(&next(&request(&[], " "), &ids())), "Demo tour");
     let mut compaction = request(&[], "first");
-    compaction.messages.extend([ModelMessage::Assistant(vec![AssistantContent::Text("a".into())]), user("second")]);
+    compaction.messages.extend([
+        ModelMessage::Assistant(vec![AssistantContent::Text { text: "a".into(), metadata: None }]),
+        user("second"),
+    ]);
     let summary = said(&next(&compaction, &ids()));
     assert!(summary.contains("not a real model") && summary.contains("- first\n- second\n"), "{summary}");
 }

@@ -161,9 +161,9 @@ fn base(path: &str) -> &str {
 /// Returns the events of an answer with this text, a line a piece, and these calls.
 fn answer(text: &str, calls: Vec<Call>, ids: &IdSource) -> Vec<ModelEvent> {
     let reason = if calls.is_empty() { FinishReason::Stop } else { FinishReason::ToolCalls };
-    let mut events = vec![ModelEvent::TextStart];
+    let mut events = vec![ModelEvent::TextStart { metadata: None }];
     events.extend(text.split_inclusive('\n').map(|line| ModelEvent::TextDelta(line.to_owned())));
-    events.push(ModelEvent::TextEnd);
+    events.push(ModelEvent::TextEnd { metadata: None });
     for (tool, input) in calls {
         let (id, tool) = (ids(), tool.to_owned());
         events.push(ModelEvent::CallStart { id: id.clone(), tool: tool.clone() });

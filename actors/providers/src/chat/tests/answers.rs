@@ -1,16 +1,13 @@
 //! What answers are decoded to.
 
-use bytes::Bytes;
-use futures::StreamExt;
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use protocol::message::{CacheTokens, Tokens};
-use sse::{SseRequest, recorded};
 
 use super::*;
 use crate::ErrorClass;
-use crate::decode::Run;
-use crate::error::Blame;
+use crate::decode::Decode;
+use crate::testing::{any_json, feed, same_however_cut, short, well_formed};
 
 #[test]
 fn text_and_thinking_come_in_blocks() {
@@ -175,11 +172,11 @@ fn a_name_that_comes_late_starts_the_call_late_and_one_that_never_comes_breaks_i
 
 #[test]
 fn a_call_is_given_as_soon_as_the_next_begins() {
-    let mut decoder = Decoder::new(ids());
+    let mut decoder = decoder();
     let first = calls(&[entry(Some(0), Some("a"), Some("read"), Some("{}"))]);
-    assert_eq!(short(&decoder.feed(&first).expect("events")), ["start a read"]);
+    assert_eq!(short(&feed(&mut decoder, &first).expect("events")), ["start a read"]);
     let second = calls(&[entry(Some(1), Some("b"), Some("read"), Some(""))]);
-    assert_eq!(short(&decoder.feed(&second).expect("events")), ["call a read {}", "start b read"]);
+    assert_eq!(short(&feed(&mut decoder, &second).expect("events")), ["call a read {}", "start b read"]);
 }
 
 #[test]
@@ -267,10 +264,14 @@ fn an_answer_that_is_not_whole_is_an_error_to_try_again() {
 #[test]
 fn a_whole_answer_stays_one_when_the_connection_is_lost_behind_it() {
     for event in [finish("stop"), calls(&[entry(Some(0), Some("c"), Some("read"), Some("{}"))])] {
-        let mut decoder = Decoder::new(ids());
-        decoder.feed(&event).expect("events");
-        assert!(matches!(decoder.end(false).expect("events").last(), Some(ModelEvent::Finish { .. })));
-        assert_eq!(decoder.end(true).expect("nothing more"), []);
+        let mut decoder = decoder();
+        feed(&mut decoder, &event).expect("events");
+        let mut out = Vec::new();
+        decoder.end(false, &mut out).expect("events");
+        assert!(matches!(out.last(), Some(ModelEvent::Finish { .. })));
+        let said = out.len();
+        decoder.end(true, &mut out).expect("nothing more");
+        assert_eq!(out.len(), said);
     }
 }
 
@@ -369,39 +370,6 @@ fn characters_cut_in_halves_are_whole_again_in_text_and_arguments() {
     assert_eq!(whole(&events), ["start c f", "call c f {\"p\":\"😀\"}", "finish tool-calls"]);
 }
 
-/// Plays a body, in these pieces, through all of the layers below the adapter.
-fn play(body: &[u8], sizes: &[usize]) -> (Vec<ModelEvent>, Option<String>) {
-    let mut pieces = Vec::new();
-    let mut rest = body;
-    for size in sizes.iter().cycle() {
-        let (piece, later) = rest.split_at((*size).min(rest.len()));
-        pieces.push(Bytes::copy_from_slice(piece));
-        rest = later;
-        if rest.is_empty() {
-            break;
-        }
-    }
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-    runtime.block_on(async {
-        let url: sse::Url = "http://h/".parse().expect("a url");
-        let events = recorded(pieces, SseRequest::get(url.clone()));
-        let mut run = Run::new(events, Decoder::new(ids()), Blame::new(url, Vec::new()));
-        let (mut all, mut error) = (Vec::new(), None);
-        while let Some(item) = run.next().await {
-            assert!(error.is_none(), "something came after the error");
-            match item {
-                Ok(events) => {
-                    assert!(!events.is_empty(), "an empty batch");
-                    all.extend(events);
-                }
-                Err(lost) => error = Some(lost.to_string()),
-            }
-        }
-        assert_eq!(error.is_none(), matches!(all.last(), Some(ModelEvent::Finish { .. })), "{all:?} {error:?}");
-        (all, error)
-    })
-}
-
 /// Anything an answer may hold.
 fn event() -> impl Strategy<Value = String> {
     let word = "[a-z好😀\\\\\"{}]{0,6}";
@@ -430,38 +398,25 @@ fn event() -> impl Strategy<Value = String> {
     ]
 }
 
-/// Any JSON.
-fn any_json() -> impl Strategy<Value = Value> {
-    let key = prop_oneof![
-        Just("choices"),
-        Just("delta"),
-        Just("content"),
-        Just("tool_calls"),
-        Just("function"),
-        Just("arguments"),
-        Just("name"),
-        Just("id"),
-        Just("index"),
-        Just("finish_reason"),
-        Just("usage"),
-        Just("error"),
-        Just("x"),
-    ];
-    let leaf = prop_oneof![
-        Just(Value::Null),
-        any::<bool>().prop_map(Value::from),
-        any::<i64>().prop_map(Value::from),
-        any::<f64>().prop_map(Value::from),
-        ".{0,8}".prop_map(Value::from)
-    ];
-    leaf.prop_recursive(6, 48, 6, move |inner| {
-        prop_oneof![
-            proptest::collection::vec(inner.clone(), 0..4).prop_map(Value::from),
-            proptest::collection::vec((key.clone().prop_map(str::to_owned), inner), 0..5)
-                .prop_map(|fields| Value::Object(fields.into_iter().collect())),
-        ]
-    })
-}
+const KEYS: &[&str] = &[
+    "choices",
+    "delta",
+    "content",
+    "tool_calls",
+    "function",
+    "arguments",
+    "name",
+    "id",
+    "index",
+    "finish_reason",
+    "usage",
+    "error",
+    "reasoning_details",
+    "type",
+    "text",
+    "x_groq",
+    "x",
+];
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 192, ..ProptestConfig::default() })]
@@ -472,36 +427,17 @@ proptest! {
         sizes in proptest::collection::vec(1_usize..40, 1..20),
     ) {
         let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-        let (once, error) = play(body.as_bytes(), &[body.len().max(1)]);
-        prop_assert_eq!(&play(body.as_bytes(), &[1]), &(once.clone(), error.clone()));
-        prop_assert_eq!(&play(body.as_bytes(), &sizes), &(once, error));
+        same_however_cut(decoder, &body, &sizes);
     }
 
     #[test]
     fn each_call_starts_once_and_ends_once_with_an_id_of_its_own(events in proptest::collection::vec(event(), 0..16)) {
         let (said, error) = decode(&events);
-        let mut open = Vec::new();
-        let mut ids = Vec::new();
-        for event in &said {
-            match event {
-                ModelEvent::CallStart { id, .. } => {
-                    prop_assert!(!ids.contains(id) && !id.as_str().is_empty());
-                    ids.push(id.clone());
-                    open.push(id.clone());
-                }
-                ModelEvent::Call { id, .. } | ModelEvent::CallBroken { id, .. } => {
-                    prop_assert!(open.contains(id));
-                    open.retain(|other| other != id);
-                }
-                _ => {}
-            }
-        }
-        prop_assert!(error.is_some() || open.is_empty(), "{:?}", short(&said));
-        prop_assert_eq!(error.is_none(), matches!(said.last(), Some(ModelEvent::Finish { .. })));
+        well_formed(&said, error.as_ref())?;
     }
 
     #[test]
-    fn any_json_is_read_or_refused(values in proptest::collection::vec(any_json(), 0..4), data in ".{0,80}") {
+    fn any_json_is_read_or_refused(values in proptest::collection::vec(any_json(KEYS), 0..4), data in ".{0,80}") {
         let wrapped = |value: &Value| json!({ "choices": [{ "delta": { "tool_calls": [value], "content": value } }] });
         let mut events: Vec<String> = values.iter().map(Value::to_string).collect();
         events.extend(values.iter().map(|value| wrapped(value).to_string()));

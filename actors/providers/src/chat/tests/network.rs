@@ -1,50 +1,16 @@
 //! The adapter against a server that writes raw HTTP.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt;
 use pretty_assertions::assert_eq;
 use protocol::SessionId;
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
-use tokio::sync::mpsc;
 
-use super::requests::{request, user};
 use super::*;
+use crate::testing::{ask, body, request, server, short, user};
 use crate::{Endpoint, ErrorClass, Provider, open};
-
-const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
-
-/// Serves this answer to each request, then closes, or holds the connection; returns its address and what it is sent.
-async fn server(answer: String, hold: bool) -> (String, mpsc::UnboundedReceiver<String>) {
-    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
-    let address = listener.local_addr().expect("an address");
-    let (told, requests) = mpsc::unbounded_channel();
-    tokio::spawn(async move {
-        while let Ok((mut socket, _)) = listener.accept().await {
-            let (told, answer) = (told.clone(), answer.clone());
-            tokio::spawn(async move {
-                let mut sent = Vec::new();
-                while !sent.ends_with(b"}") {
-                    if socket.read_buf(&mut sent).await.is_ok_and(|n| n == 0) {
-                        return;
-                    }
-                }
-                let _ = told.send(String::from_utf8_lossy(&sent).into_owned());
-                let _ = socket.write_all(answer.as_bytes()).await;
-                if hold {
-                    let _ = socket.read(&mut [0]).await;
-                }
-            });
-        }
-    });
-    (format!("http://{address}/v1"), requests)
-}
-
-fn body(events: &[String]) -> String {
-    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
-    format!("{STREAM}{:x}\r\n{body}\r\n", body.len())
-}
 
 fn endpoint(url: &str) -> Endpoint {
     let mut endpoint = Endpoint::new("mock", "@ai-sdk/openai-compatible", url);
@@ -57,23 +23,10 @@ fn chat(endpoint: &Endpoint) -> Arc<dyn Provider> {
     open(endpoint, sse::http::client("test").expect("a client")).expect("an adapter")
 }
 
-async fn ask(provider: &dyn Provider) -> (Vec<String>, Option<ProviderError>) {
-    let mut stream = provider.stream(request(vec![user("go")]));
-    let (mut events, mut error) = (Vec::new(), None);
-    while let Some(item) = stream.next().await {
-        assert!(error.is_none(), "something came after the error");
-        match item {
-            Ok(batch) => events.extend(short(&batch)),
-            Err(failed) => error = Some(failed),
-        }
-    }
-    (events, error)
-}
-
 #[tokio::test]
 async fn an_answer_comes_through_and_the_request_names_its_session() {
     let events = [text("hi"), finish("stop"), DONE.into()];
-    let (url, mut requests) = server(format!("{}0\r\n\r\n", body(&events)), false).await;
+    let (url, mut requests) = server(vec![format!("{}0\r\n\r\n", body(&events))], false).await;
     let mut endpoint = endpoint(&url);
     endpoint.headers.insert("x-more".into(), "1".into());
     let provider = chat(&endpoint);
@@ -107,8 +60,8 @@ async fn a_refusal_is_an_error_with_its_wait_and_without_the_key() {
         "HTTP/1.1 429 Too Many Requests\r\nretry-after: 7\r\nset-cookie: a=b\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     );
-    let (url, _requests) = server(answer, false).await;
-    let (events, error) = ask(&*chat(&endpoint(&url))).await;
+    let (url, _requests) = server(vec![answer], false).await;
+    let (events, error) = ask(&*chat(&endpoint(&url)), request(vec![user("go")])).await;
     let error = error.expect("an error");
     assert_eq!((events.len(), error.class(), error.status()), (0, ErrorClass::Retryable, Some(429)));
     assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
@@ -122,8 +75,8 @@ async fn a_refusal_is_an_error_with_its_wait_and_without_the_key() {
 #[tokio::test]
 async fn a_cut_in_the_middle_of_arguments_gives_what_came_and_then_an_error_to_try_again() {
     let events = [text("hi"), calls(&[entry(Some(0), Some("c"), Some("read"), Some("{\"p\":"))])];
-    let (url, _requests) = server(body(&events), false).await;
-    let (events, error) = ask(&*chat(&endpoint(&url))).await;
+    let (url, _requests) = server(vec![body(&events)], false).await;
+    let (events, error) = ask(&*chat(&endpoint(&url)), request(vec![user("go")])).await;
     assert_eq!(events, ["text", "+hi", "text end", "start c read"]);
     let error = error.expect("an error");
     assert!(error.is_retryable() && error.to_string().contains("cut"), "{error}");
@@ -132,18 +85,18 @@ async fn a_cut_in_the_middle_of_arguments_gives_what_came_and_then_an_error_to_t
 #[tokio::test]
 async fn a_cut_behind_a_whole_call_hands_the_call_over() {
     let events = [calls(&[entry(Some(0), Some("c"), Some("read"), Some("{}"))])];
-    let (url, _requests) = server(body(&events), false).await;
-    let (events, error) = ask(&*chat(&endpoint(&url))).await;
+    let (url, _requests) = server(vec![body(&events)], false).await;
+    let (events, error) = ask(&*chat(&endpoint(&url)), request(vec![user("go")])).await;
     assert_eq!(events, ["start c read", "call c read {}", "finish tool-calls"]);
     assert!(error.is_none(), "{error:?}");
 }
 
 #[tokio::test]
 async fn silence_is_an_error_to_try_again() {
-    let (url, _requests) = server(body(&[text("hi")]), true).await;
+    let (url, _requests) = server(vec![body(&[text("hi")])], true).await;
     let mut endpoint = endpoint(&url);
     endpoint.chunk_timeout = Duration::from_millis(50);
-    let (events, error) = ask(&*chat(&endpoint)).await;
+    let (events, error) = ask(&*chat(&endpoint), request(vec![user("go")])).await;
     assert_eq!(events, ["text", "+hi"]);
     let error = error.expect("an error");
     assert!(error.is_retryable() && error.to_string().contains("idle for 50 ms"), "{error}");
@@ -151,8 +104,8 @@ async fn silence_is_an_error_to_try_again() {
 
 #[tokio::test]
 async fn the_stream_ends_at_done_also_when_the_connection_stays_open() {
-    let (url, _requests) = server(body(&[text("hi"), finish("stop"), DONE.into()]), true).await;
-    let (events, error) = ask(&*chat(&endpoint(&url))).await;
+    let (url, _requests) = server(vec![body(&[text("hi"), finish("stop"), DONE.into()])], true).await;
+    let (events, error) = ask(&*chat(&endpoint(&url)), request(vec![user("go")])).await;
     assert_eq!(events.last().map(String::as_str), Some("finish stop"));
     assert!(error.is_none());
 }
@@ -162,7 +115,7 @@ async fn nobody_listening_is_an_error_to_try_again() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let url = format!("http://{}/v1", listener.local_addr().expect("an address"));
     drop(listener);
-    let (_, error) = ask(&*chat(&endpoint(&url))).await;
+    let (_, error) = ask(&*chat(&endpoint(&url)), request(vec![user("go")])).await;
     let error = error.expect("an error");
     assert!(error.is_retryable() && error.to_string().contains("could not connect"), "{error}");
 }

@@ -1,36 +1,24 @@
 //! What requests are encoded to.
 
-use indexmap::IndexMap;
 use pretty_assertions::assert_eq;
-use protocol::model::{AssistantContent, ModelMessage, ModelRequest, ToolChoice, ToolResult, ToolSpec, UserContent};
-use protocol::{JsonMap, SessionId};
+use protocol::model::{AssistantContent, ModelMessage, ModelRequest, ToolChoice, ToolSpec, UserContent};
+use protocol::{CallId, JsonMap};
 
 use super::*;
-use crate::chat::request::body;
+use crate::adapter::Format;
+use crate::chat::Chat;
+use crate::testing::{call, request, result, said, thought, user};
+use crate::{Access, Endpoint};
 
-pub(super) fn request(messages: Vec<ModelMessage>) -> ModelRequest {
-    ModelRequest {
-        session_id: SessionId::parse("ses_1").expect("an id"),
-        parent_id: None,
-        model: "mock".into(),
-        system: vec!["you are".into(), "an agent".into()],
-        messages,
-        tools: Vec::new(),
-        tool_choice: ToolChoice::Auto,
-        max_output_tokens: 8_192,
-        temperature: None,
-        top_p: None,
-        options: JsonMap::new(),
-        headers: IndexMap::new(),
-    }
-}
+const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 
-pub(super) fn user(text: &str) -> ModelMessage {
-    ModelMessage::User(vec![UserContent::Text(text.into())])
+fn body_for(npm: &str, request: &ModelRequest) -> Value {
+    let endpoint = Endpoint::new("p", npm, "http://h/v1");
+    serde_json::from_slice(&Chat.encode(&endpoint, request, &Access::default()).expect("a body").body).expect("JSON")
 }
 
 fn encoded(request: &ModelRequest) -> Value {
-    serde_json::from_slice(&body(request, true).expect("a body")).expect("JSON")
+    body_for(COMPATIBLE, request)
 }
 
 fn messages(messages: Vec<ModelMessage>) -> Value {
@@ -75,7 +63,11 @@ fn a_request_without_tools_has_no_choice_and_zero_is_no_limit() {
             "stream_options": { "include_usage": true },
         })
     );
-    let plain: Value = serde_json::from_slice(&body(&request, false).expect("a body")).expect("JSON");
+    let mut endpoint = Endpoint::new("p", COMPATIBLE, "http://h/v1");
+    endpoint.options.insert("includeUsage".into(), json!(false));
+    let plain: Value =
+        serde_json::from_slice(&Chat.encode(&endpoint, &request, &Access::default()).expect("a body").body)
+            .expect("JSON");
     assert!(plain.get("stream_options").is_none());
 }
 
@@ -103,21 +95,13 @@ fn options_go_into_the_body_by_their_name_on_the_wire_and_null_takes_a_field_out
 
 #[test]
 fn calls_and_results_follow_each_other() {
-    let call = |id: &str, input: Value| AssistantContent::Call {
-        id: CallId::new(id),
-        tool: "read".into(),
-        input,
-        metadata: None,
-    };
-    let result =
-        |id: &str| ToolResult { id: CallId::new(id), tool: "read".into(), output: format!("of {id}"), is_error: false };
-    let said = messages(vec![
+    let sent = messages(vec![
         user("go"),
-        ModelMessage::Assistant(vec![call("a", json!({ "p": 1 })), call("b", json!(null))]),
-        ModelMessage::Tool(vec![result("a"), result("b")]),
+        ModelMessage::Assistant(vec![call("a", "read", json!({ "p": 1 })), call("b", "read", json!(null))]),
+        ModelMessage::Tool(vec![result("a", "read", "of a"), result("b", "read", "of b")]),
     ]);
     assert_eq!(
-        said,
+        sent,
         json!([
             { "role": "user", "content": "go" },
             { "role": "assistant", "content": "", "tool_calls": [
@@ -132,16 +116,12 @@ fn calls_and_results_follow_each_other() {
 
 #[test]
 fn thinking_goes_back_beside_the_text_and_alone_not_at_all() {
-    let thinking = || AssistantContent::Reasoning { text: "hm".into(), metadata: None };
-    let said = messages(vec![
-        ModelMessage::Assistant(vec![
-            thinking(),
-            AssistantContent::Text("a".into()),
-            AssistantContent::Text("b".into()),
-        ]),
+    let thinking = || thought("hm", json!(null));
+    let sent = messages(vec![
+        ModelMessage::Assistant(vec![thinking(), said("a"), said("b")]),
         ModelMessage::Assistant(vec![thinking()]),
     ]);
-    assert_eq!(said, json!([{ "role": "assistant", "content": "ab", "reasoning_content": "hm" }]));
+    assert_eq!(sent, json!([{ "role": "assistant", "content": "ab", "reasoning_content": "hm" }]));
 }
 
 #[test]
@@ -155,12 +135,8 @@ fn a_signature_goes_back_with_its_call() {
 
 #[test]
 fn files_go_by_their_kind() {
-    let file = |mime: &str, name: Option<&str>, data: &str| UserContent::File {
-        mime: mime.into(),
-        filename: name.map(str::to_owned),
-        url: format!("data:{mime};base64,{data}"),
-    };
-    let said = messages(vec![ModelMessage::User(vec![
+    let file = |mime: &str, name: Option<&str>, data: &str| UserContent::File(crate::testing::file(mime, name, data));
+    let sent = messages(vec![ModelMessage::User(vec![
         UserContent::Text("see".into()),
         file("image/png", Some("p.png"), "AA=="),
         file("audio/mpeg", None, "AA=="),
@@ -169,7 +145,7 @@ fn files_go_by_their_kind() {
         file("application/zip", Some("z.zip"), "AA=="),
     ])]);
     assert_eq!(
-        said[0]["content"],
+        sent[0]["content"],
         json!([
             { "type": "text", "text": "see" },
             { "type": "image_url", "image_url": { "url": "data:image/png;base64,AA==" } },

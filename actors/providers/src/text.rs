@@ -5,14 +5,14 @@ use serde_json::value::RawValue;
 /// Reads the pieces of one text. A server that cuts its text by UTF-16 units, as JavaScript does, may cut a character
 /// beyond the first plane in two: `"\ud83d"`, then `"\ude00"`. Each half alone is no text.
 #[derive(Debug, Default)]
-pub(super) struct Pieces {
+pub(crate) struct Pieces {
     /// The first half of a character.
     half: Option<u16>,
 }
 
 impl Pieces {
     /// Returns the piece's text; empty for anything but a string.
-    pub(super) fn take(&mut self, raw: &RawValue) -> String {
+    pub(crate) fn take(&mut self, raw: &RawValue) -> String {
         if self.half.is_none()
             && let Ok(text) = serde_json::from_str::<String>(raw.get())
         {
@@ -30,8 +30,19 @@ impl Pieces {
 }
 
 /// Returns a string of its own; empty for anything but a string.
-pub(super) fn whole(raw: Option<&RawValue>) -> String {
+pub(crate) fn whole(raw: Option<&RawValue>) -> String {
     raw.map(|raw| Pieces::default().take(raw)).unwrap_or_default()
+}
+
+/// Returns a whole number, also one in a string or with a fraction; none for anything else.
+pub(crate) fn number(raw: Option<&RawValue>) -> Option<u64> {
+    let number: f64 = raw?.get().trim_matches('"').parse().ok()?;
+    (number >= 0.0 && number.is_finite()).then_some(number as u64)
+}
+
+/// Reads a part of an event; what is of another form has nothing.
+pub(crate) fn read<'a, T: Default + serde::Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
+    raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 
 /// Returns the UTF-16 units of a JSON string that is known to be well-formed.

@@ -1,0 +1,189 @@
+//! The answer's events to [`ModelEvent`]s.
+
+use protocol::message::{CacheTokens, Tokens};
+use protocol::model::{FinishReason, ModelEvent};
+use serde_json::value::RawValue;
+use sse::SseEvent;
+
+use super::contents::VENDOR;
+use super::wire::{AnswerPart, Called, Candidate, Chunk, Feedback, Said, Usage};
+use crate::IdSource;
+use crate::answer::{Answer, Kind, is_something, note, unreadable};
+use crate::decode::Decode;
+use crate::error::{ErrorClass, ProviderError};
+use crate::text::{number, read, whole};
+
+/// Decodes one answer. It has no mark of its end: it is over with the stream.
+pub(crate) struct Decoder {
+    ids: IdSource,
+    answer: Answer<Key>,
+}
+
+/// What a call is told by, to know one that is sent again.
+struct Key {
+    vendor_id: String,
+    arguments: String,
+}
+
+impl Decoder {
+    pub(super) fn new(ids: IdSource) -> Self {
+        Self { ids, answer: Answer::default() }
+    }
+
+    fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        let data = data.trim();
+        if self.answer.is_done() || data.is_empty() {
+            return Ok(());
+        }
+        if data == "[DONE]" {
+            return self.answer.mark(out);
+        }
+        // A server asked for another form sends a list.
+        let inner = data.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(data);
+        let chunk: Chunk<'_> = serde_json::from_str(inner).map_err(|error| unreadable(data, &error))?;
+        if chunk.error.is_some_and(is_something) {
+            return Err(ProviderError::in_stream(data));
+        }
+        self.count(chunk.usage_metadata);
+        let candidates: Vec<&RawValue> = read(chunk.candidates);
+        match candidates.first() {
+            Some(candidate) => self.candidate(&read(Some(candidate)), out),
+            None => blocked(&read(chunk.prompt_feedback)),
+        }
+    }
+
+    fn candidate(&mut self, candidate: &Candidate<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        let said: Said<'_> = read(candidate.content);
+        let parts: Vec<&RawValue> = read(said.parts);
+        for part in parts {
+            self.part(&read(Some(part)), out);
+        }
+        let reason = whole(candidate.finish_reason);
+        if reason.is_empty() || reason == "FINISH_REASON_UNSPECIFIED" {
+            return Ok(());
+        }
+        match finish(&reason) {
+            Some(known) => self.answer.finish(known, out),
+            None => {
+                let message = whole(candidate.finish_message);
+                let said = if message.is_empty() { reason } else { format!("{reason}: {message}") };
+                self.answer.fail(said, out);
+            }
+        }
+        Ok(())
+    }
+
+    fn part(&mut self, part: &AnswerPart<'_>, out: &mut Vec<ModelEvent>) {
+        let signature = whole(part.thought_signature);
+        if let Some(raw) = part.function_call {
+            self.call(&read(Some(raw)), signature, out);
+            return;
+        }
+        let is_thought = part.thought.is_some_and(|raw| raw.get() == "true");
+        let kind = if is_thought { Kind::Reasoning } else { Kind::Text };
+        if let Some(raw) = part.text {
+            self.answer.add(kind, raw, out);
+        }
+        // It may come behind the text, with an empty one.
+        if !signature.is_empty() {
+            self.answer.note(VENDOR, "thoughtSignature", signature);
+        }
+    }
+
+    fn call(&mut self, called: &Called<'_>, signature: String, out: &mut Vec<ModelEvent>) {
+        let (vendor_id, name) = (whole(called.id), whole(called.name));
+        let arguments = called.args.map_or("{}", RawValue::get).to_owned();
+        let again = self.answer.calls.newest(|key, call| {
+            !vendor_id.is_empty() && key.vendor_id == vendor_id && key.arguments == arguments && call.tool == name
+        });
+        if again.is_some() {
+            return;
+        }
+        self.answer.begun = true;
+        self.answer.end_block(out);
+        let key = Key { vendor_id: vendor_id.clone(), arguments };
+        let at = self.answer.calls.begin(key, &vendor_id, &self.ids);
+        let Some((_, call)) = self.answer.calls.get_mut(at) else { return };
+        call.name(&name, out);
+        if !signature.is_empty() {
+            note(&mut call.metadata, VENDOR, "thoughtSignature", signature);
+        }
+        if !vendor_id.is_empty() {
+            note(&mut call.metadata, VENDOR, "callId", vendor_id);
+        }
+        if let Some(raw) = called.args {
+            call.add(raw);
+        }
+        call.close(out);
+    }
+
+    /// Takes counts; the last ones that say something count.
+    fn count(&mut self, raw: Option<&RawValue>) {
+        let usage: Usage<'_> = read(raw);
+        let count = |raw| number(raw).unwrap_or(0);
+        let prompt = count(usage.prompt_token_count).saturating_add(count(usage.tool_use_prompt_token_count));
+        let cached = count(usage.cached_content_token_count);
+        let tokens = Tokens {
+            total: number(usage.total_token_count),
+            input: prompt.saturating_sub(cached),
+            output: count(usage.candidates_token_count),
+            reasoning: count(usage.thoughts_token_count),
+            cache: CacheTokens { read: cached, write: 0 },
+        };
+        if (Tokens { total: None, ..tokens }) != Tokens::default() {
+            self.answer.usage = tokens;
+        }
+    }
+}
+
+impl Decode for Decoder {
+    fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        if event.event == "error" && !self.answer.is_done() {
+            return Err(ProviderError::in_stream(&event.data));
+        }
+        self.take(&event.data, out)
+    }
+
+    fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        self.answer.end(clean, out)
+    }
+
+    fn is_done(&self) -> bool {
+        self.answer.is_done()
+    }
+}
+
+/// The vendor's filter refused the request.
+fn blocked(feedback: &Feedback<'_>) -> Result<(), ProviderError> {
+    let reason = whole(feedback.block_reason);
+    if reason.is_empty() {
+        return Ok(());
+    }
+    let message = whole(feedback.block_reason_message);
+    let message = if message.is_empty() { String::new() } else { format!(": {message}") };
+    let text = format!("the vendor's filter refused the request ({reason}{message})");
+    Err(ProviderError::new(ErrorClass::ContentFilter, text))
+}
+
+/// Returns none for a reason that says that the answer is broken.
+/// Source: <https://ai.google.dev/api/generate-content#FinishReason>.
+fn finish(reason: &str) -> Option<FinishReason> {
+    Some(match reason {
+        "STOP" => FinishReason::Stop,
+        "MAX_TOKENS" => FinishReason::Length,
+        "SAFETY"
+        | "RECITATION"
+        | "BLOCKLIST"
+        | "PROHIBITED_CONTENT"
+        | "SPII"
+        | "IMAGE_SAFETY"
+        | "LANGUAGE"
+        | "IMAGE_PROHIBITED_CONTENT"
+        | "IMAGE_RECITATION"
+        | "MODEL_ARMOR" => FinishReason::ContentFilter,
+        "MALFORMED_FUNCTION_CALL" | "UNEXPECTED_TOOL_CALL" | "MALFORMED_RESPONSE" | "MISSING_THOUGHT_SIGNATURE" => {
+            return None;
+        }
+        _ => FinishReason::Unknown,
+    })
+}

@@ -1,0 +1,64 @@
+//! A server that writes raw HTTP.
+
+use futures::StreamExt;
+use protocol::model::ModelRequest;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpListener;
+use tokio::sync::mpsc;
+
+use super::short;
+use crate::{Provider, ProviderError};
+
+const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
+
+/// Serves these answers, the last one to all further requests, then closes, or holds the connection; returns its
+/// address and what it is sent.
+pub(crate) async fn server(answers: Vec<String>, hold: bool) -> (String, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+    let address = listener.local_addr().expect("an address");
+    let (told, requests) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        let mut answers = answers.into_iter().peekable();
+        while let Ok((mut socket, _)) = listener.accept().await {
+            let answer = answers.next().expect("an answer");
+            if answers.peek().is_none() {
+                answers = vec![answer.clone()].into_iter().peekable();
+            }
+            let told = told.clone();
+            tokio::spawn(async move {
+                let mut sent = Vec::new();
+                while !sent.ends_with(b"}") {
+                    if socket.read_buf(&mut sent).await.is_ok_and(|n| n == 0) {
+                        return;
+                    }
+                }
+                let _ = told.send(String::from_utf8_lossy(&sent).into_owned());
+                let _ = socket.write_all(answer.as_bytes()).await;
+                if hold {
+                    let _ = socket.read(&mut [0]).await;
+                }
+            });
+        }
+    });
+    (format!("http://{address}/v1"), requests)
+}
+
+/// Returns the answer with these events, without its end.
+pub(crate) fn body(events: &[String]) -> String {
+    let body: String = events.iter().map(|event| format!("data: {event}\n\n")).collect();
+    format!("{STREAM}{:x}\r\n{body}\r\n", body.len())
+}
+
+/// Asks: what was said in short, and the error.
+pub(crate) async fn ask(provider: &dyn Provider, request: ModelRequest) -> (Vec<String>, Option<ProviderError>) {
+    let mut stream = provider.stream(request);
+    let (mut events, mut error) = (Vec::new(), None);
+    while let Some(item) = stream.next().await {
+        assert!(error.is_none(), "something came after the error");
+        match item {
+            Ok(batch) => events.extend(short(&batch)),
+            Err(failed) => error = Some(failed),
+        }
+    }
+    (events, error)
+}
