@@ -4,7 +4,7 @@ use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
 
-use protocol::config::Durability;
+use protocol::config::TroupeConfig;
 use rand::Rng;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
@@ -110,9 +110,9 @@ impl DataDir {
         std::env::temp_dir().join(format!("troupe-{name}")).join("troupe.sock")
     }
 
-    /// Opens the database.
-    pub async fn database(&self, durability: Durability, now_ms: u64) -> Result<Database, StorageError> {
-        Database::open(&self.root.join("troupe.db"), durability, now_ms).await
+    /// Opens the database as the global settings say.
+    pub async fn database(&self, settings: &TroupeConfig, now_ms: u64) -> Result<Database, StorageError> {
+        Database::open(&self.root.join("troupe.db"), settings.durability, settings.damaged, now_ms).await
     }
 }
 

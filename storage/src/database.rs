@@ -3,13 +3,16 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use protocol::config::Durability;
+use protocol::config::{Damaged, Durability};
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
 use crate::error::StorageError;
 
+mod damage;
 mod salvage;
+
+pub(crate) use damage::Damage;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -26,23 +29,36 @@ pub struct Database {
 
 impl Database {
     /// Opens the file, or makes it. A damaged one is kept beside it (`NAME.damaged-TIME`), what can be read of it is
-    /// carried over, and the log says what was lost.
-    pub async fn open(path: &Path, durability: Durability, now_ms: u64) -> Result<Self, StorageError> {
-        match Self::open_sound(path, durability).await {
+    /// carried over (unless `damaged` says otherwise), and the log says what was lost. That it is damaged is seen now
+    /// where it begins; the rest is looked at when the last life of the service met a bad page.
+    pub async fn open(
+        path: &Path,
+        durability: Durability,
+        damaged: Damaged,
+        now_ms: u64,
+    ) -> Result<Self, StorageError> {
+        let opened = match Self::open_sound(path, durability).await {
             Err(error) if error.is_damage() => {
                 let kept = salvage::set_aside(path, now_ms)?;
                 tracing::error!(%error, path = %path.display(), kept = %kept.display(), "the database is damaged; a copy is kept");
                 let database = Self::open_sound(path, durability).await?;
-                salvage::carry_over(&kept, &mut database.writer().await?).await;
+                if damaged == Damaged::Salvage {
+                    salvage::carry_over(&kept, &mut database.writer().await?).await;
+                }
                 Ok(database)
             }
             other => other,
-        }
+        }?;
+        opened.damage().forget();
+        Ok(opened)
     }
 
     async fn open_sound(path: &Path, durability: Durability) -> Result<Self, StorageError> {
         let mut writer = write_options(path, durability).connect().await?;
-        let checked = prepare(path, &mut writer).await;
+        let mut checked = prepare(path, &mut writer).await;
+        if checked.is_ok() {
+            checked = Damage::of(path).look_through(&mut writer).await;
+        }
         writer.close().await?;
         checked?;
         let readers = SqlitePoolOptions::new()
@@ -63,9 +79,19 @@ impl Database {
         &self.readers
     }
 
-    /// Closes the read connections.
+    /// Returns where bad pages are noted.
+    pub(crate) fn damage(&self) -> Damage {
+        Damage::of(&self.path)
+    }
+
+    /// Closes the read connections, and brings all into the one file: the journal is closed before.
     pub async fn close(&self) {
         self.readers.close().await;
+        // The last connection that can write does it; those that read can't.
+        let merged = async { self.writer().await?.close().await.map_err(StorageError::from) };
+        if let Err(error) = merged.await {
+            tracing::debug!(%error, "the write-ahead log stays beside the database");
+        }
     }
 }
 

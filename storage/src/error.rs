@@ -33,6 +33,15 @@ pub enum StorageError {
     /// The database refused something.
     #[error("the database failed: {0}")]
     Database(#[from] sqlx::Error),
+    /// The database holds pages that can't be read.
+    #[error(
+        "the database {} is damaged: start troupe again, which keeps a copy of it and carries over what can be read",
+        path.display()
+    )]
+    Damaged {
+        /// The file.
+        path: PathBuf,
+    },
     /// The database is of another version.
     #[error("the database {} can't be brought to this version: {source}", path.display())]
     Migration {
@@ -53,6 +62,17 @@ pub enum StorageError {
         #[source]
         source: serde_json::Error,
     },
+    /// The disk is nearly full.
+    #[error("the disk of {} has only {free} bytes left, {wanted} are wanted: free some, or lower \
+             troupe.snapshot.min_free_bytes", path.display())]
+    LowDisk {
+        /// What should have been written there.
+        path: PathBuf,
+        /// What is left.
+        free: u64,
+        /// What has to be left.
+        wanted: u64,
+    },
     /// A git command failed.
     #[error("git {command} failed: {message}")]
     Git {
@@ -72,18 +92,17 @@ impl StorageError {
 
     /// Returns whether the database file itself is damaged.
     pub fn is_damage(&self) -> bool {
-        let code = |e: &sqlx::Error| e.as_database_error().and_then(|e| e.code()).map(|c| c.into_owned());
         match self {
-            Self::Database(e) => is_damage_code(code(e).as_deref()),
-            Self::Migration { source: sqlx::migrate::MigrateError::Execute(e), .. } => {
-                is_damage_code(code(e).as_deref())
-            }
+            Self::Damaged { .. } => true,
+            Self::Database(error) => is_damage(error),
+            Self::Migration { source: sqlx::migrate::MigrateError::Execute(error), .. } => is_damage(error),
             _ => false,
         }
     }
 }
 
 /// SQLITE_CORRUPT (11) and SQLITE_NOTADB (26), with their extended codes in the upper bits.
-fn is_damage_code(code: Option<&str>) -> bool {
-    code.and_then(|c| c.parse::<u32>().ok()).is_some_and(|c| matches!(c & 0xff, 11 | 26))
+pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
+    let code = error.as_database_error().and_then(|error| error.code()).and_then(|code| code.parse::<u32>().ok());
+    code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }

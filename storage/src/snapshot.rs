@@ -1,12 +1,21 @@
 //! Snapshots of a project's files: trees in a git repository of our own, beside the data, never in the project's.
+//!
+//! They are kept for a week ([`keep_swept`]); what nobody can use any more goes then.
+
+mod sweep;
+#[cfg(test)]
+mod tests;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use protocol::config::SnapshotConfig;
 use sha2::{Digest, Sha256};
 
 use crate::error::StorageError;
 use crate::git::Git;
+
+pub use sweep::{keep_swept, sweep};
 
 /// Most changed files whose content is read.
 const CONTENTS: usize = 500;
@@ -27,26 +36,61 @@ pub struct Changed {
 pub struct Snapshots {
     worktree: PathBuf,
     repository: PathBuf,
-    max_file_bytes: u64,
+    limits: SnapshotConfig,
+}
+
+/// Why a worktree has no snapshots.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unfit {
+    /// It is a person's home.
+    #[error("it is a home directory: a snapshot would hold everything a person has")]
+    Home,
+    /// It is the whole file system.
+    #[error("it is the root of the file system")]
+    Root,
+    /// It isn't there.
+    #[error("it is no directory")]
+    Missing,
 }
 
 impl Snapshots {
-    /// Returns the snapshots of a worktree below `root`; none where they would be too large or make no sense: a
+    /// Returns the snapshots of a worktree below `root`. Errors where they would be too large or make no sense: a
     /// person's home, the root of the file system, a directory that isn't there.
-    pub fn of(root: &Path, project_id: &str, worktree: &Path, home: &Path, max_file_bytes: u64) -> Option<Self> {
-        if worktree == home || worktree.parent().is_none() || !worktree.is_dir() {
-            return None;
+    pub fn of(
+        root: &Path,
+        project_id: &str,
+        worktree: &Path,
+        home: &Path,
+        limits: SnapshotConfig,
+    ) -> Result<Self, Unfit> {
+        if worktree.parent().is_none() {
+            return Err(Unfit::Root);
+        }
+        // The worktree's symbolic links are resolved, the home's may not be.
+        if worktree == home || home.canonicalize().is_ok_and(|home| home == worktree) {
+            return Err(Unfit::Home);
+        }
+        if !worktree.is_dir() {
+            return Err(Unfit::Missing);
         }
         let hash = Sha256::digest(worktree.as_os_str().as_encoded_bytes());
         let name: String = hash.iter().take(20).map(|byte| format!("{byte:02x}")).collect();
         let repository = root.join(project_id).join(name);
-        Some(Self { worktree: worktree.to_owned(), repository, max_file_bytes })
+        Ok(Self { worktree: worktree.to_owned(), repository, limits })
     }
 
     /// Takes a snapshot and returns its tree hash. What git ignores stays out, and so do new files above the size
-    /// limit.
+    /// limit. Errors with [`StorageError::LowDisk`] where it would fill the disk.
     pub async fn take(&self) -> Result<String, StorageError> {
         self.prepare().await?;
+        self.look_for_room()?;
+        match self.write().await {
+            Err(StorageError::Git { message, .. }) if self.mend(&message).await => self.write().await,
+            other => other,
+        }
+    }
+
+    async fn write(&self) -> Result<String, StorageError> {
         let changed = self.git("ls-files").args(["-z", "-m", "-o", "-d", "--exclude-standard"]).stdout().await?;
         let paths = self.small_enough(changed).await;
         if !paths.is_empty() {
@@ -54,6 +98,29 @@ impl Snapshots {
             self.git("update-index").args(["-z", "--add", "--remove", "--stdin"]).input(paths).stdout().await?;
         }
         self.git("write-tree").line().await
+    }
+
+    /// Takes an index away that a kill or a power loss left broken, and says whether it was: it is only a cache of the
+    /// worktree.
+    async fn mend(&self, message: &str) -> bool {
+        if !message.contains("index file") {
+            return false;
+        }
+        let removed = tokio::fs::remove_file(self.repository.join("index")).await;
+        let worktree = self.worktree.display();
+        match &removed {
+            Ok(()) => tracing::warn!(%worktree, message, "the index of snapshots was damaged and is made anew"),
+            Err(error) => tracing::warn!(%worktree, message, %error, "the index of snapshots is damaged"),
+        }
+        removed.is_ok()
+    }
+
+    fn look_for_room(&self) -> Result<(), StorageError> {
+        let wanted = self.limits.min_free_bytes;
+        match free_bytes(&self.repository) {
+            Some(free) if free < wanted => Err(StorageError::LowDisk { path: self.repository.clone(), free, wanted }),
+            _ => Ok(()),
+        }
     }
 
     /// Returns the paths that differ between two snapshots, relative to the worktree.
@@ -84,7 +151,10 @@ impl Snapshots {
     }
 
     /// Puts files (relative to the worktree) back to what they were in a snapshot; what was not there is removed.
+    /// Errors, with nothing done, where the snapshot is gone.
     pub async fn restore(&self, tree: &str, files: &[String]) -> Result<(), StorageError> {
+        // Of a snapshot that is gone no file would be found, and all would be removed.
+        self.git("cat-file").arg("-e").arg(format!("{tree}^{{tree}}")).stdout().await?;
         let mut there = Vec::new();
         for file in files {
             if self.blob_id(tree, file).await?.is_some() {
@@ -136,7 +206,7 @@ impl Snapshots {
 
     /// Leaves new files out that are too large, or no files.
     async fn small_enough(&self, paths: Vec<u8>) -> Vec<u8> {
-        let (worktree, limit) = (self.worktree.clone(), self.max_file_bytes);
+        let (worktree, limit) = (self.worktree.clone(), self.limits.max_file_bytes);
         let keep = move || {
             let mut seen = HashSet::new();
             let mut kept = Vec::with_capacity(paths.len());
@@ -191,68 +261,19 @@ impl Snapshots {
     }
 }
 
-fn split(names: &[u8]) -> impl Iterator<Item = String> + '_ {
-    names.split(|byte| *byte == 0).filter(|n| !n.is_empty()).map(|n| String::from_utf8_lossy(n).into_owned())
+/// Returns how many bytes a directory's disk has left for us; none where the system doesn't say.
+fn free_bytes(directory: &Path) -> Option<u64> {
+    #[cfg(unix)]
+    return nix::sys::statvfs::statvfs(directory).ok().map(|disk| {
+        // The types differ from system to system.
+        #[allow(clippy::useless_conversion)]
+        let (blocks, size) = (u64::from(disk.blocks_available()), u64::from(disk.fragment_size()));
+        blocks.saturating_mul(size)
+    });
+    #[cfg(not(unix))]
+    None
 }
 
-#[cfg(test)]
-mod tests {
-    use pretty_assertions::assert_eq;
-
-    use super::*;
-
-    async fn world() -> (tempfile::TempDir, PathBuf, Snapshots) {
-        let root = tempfile::tempdir().expect("a directory");
-        let work = root.path().join("work");
-        std::fs::create_dir(&work).expect("made");
-        Git::new(&work, "init").arg("-q").stdout().await.expect("git init");
-        std::fs::write(work.join("kept.txt"), "one\n").expect("written");
-        std::fs::write(work.join(".gitignore"), "ignored/\n").expect("written");
-        let snapshots =
-            Snapshots::of(&root.path().join("snap"), "p", &work, Path::new("/nobody"), 100).expect("snapshots");
-        (root, work, snapshots)
-    }
-
-    #[tokio::test]
-    async fn a_change_is_seen_between_two_snapshots_and_can_be_undone() {
-        let (_root, work, snapshots) = world().await;
-        let before = snapshots.take().await.expect("a tree");
-        std::fs::write(work.join("kept.txt"), "two\n").expect("written");
-        std::fs::write(work.join("new file.txt"), "x\n").expect("written");
-        let after = snapshots.take().await.expect("a tree");
-        let text = |bytes: &Option<Vec<u8>>| bytes.clone().map(|b| String::from_utf8(b).expect("text"));
-        let changed = snapshots.contents(&before, &after).await.expect("contents");
-        let seen: Vec<_> = changed.iter().map(|c| (c.file.as_str(), text(&c.before), text(&c.after))).collect();
-        assert_eq!(
-            seen,
-            [
-                ("kept.txt", Some("one\n".to_owned()), Some("two\n".to_owned())),
-                ("new file.txt", None, Some("x\n".to_owned())),
-            ]
-        );
-        let files = snapshots.changed(&before, &after).await.expect("names");
-        snapshots.restore(&before, &files).await.expect("restored");
-        assert_eq!(std::fs::read_to_string(work.join("kept.txt")).expect("read"), "one\n");
-        assert!(!work.join("new file.txt").exists());
-        assert_eq!(snapshots.take().await.expect("a tree"), before);
-    }
-
-    #[tokio::test]
-    async fn ignored_and_large_files_stay_out_and_the_projects_own_repository_is_untouched() {
-        let (_root, work, snapshots) = world().await;
-        let before = snapshots.take().await.expect("a tree");
-        std::fs::create_dir(work.join("ignored")).expect("made");
-        std::fs::write(work.join("ignored/a"), "x").expect("written");
-        std::fs::write(work.join("large"), "x".repeat(101)).expect("written");
-        assert_eq!(snapshots.take().await.expect("a tree"), before);
-        let status = Git::new(&work, "status").arg("--porcelain").line().await.expect("status");
-        assert!(status.contains("?? kept.txt"), "{status}");
-    }
-
-    #[tokio::test]
-    async fn a_home_and_the_root_have_no_snapshots() {
-        let (root, work, _) = world().await;
-        assert!(Snapshots::of(root.path(), "p", &work, &work, 100).is_none());
-        assert!(Snapshots::of(root.path(), "p", Path::new("/"), Path::new("/nobody"), 100).is_none());
-    }
+fn split(names: &[u8]) -> impl Iterator<Item = String> + '_ {
+    names.split(|byte| *byte == 0).filter(|n| !n.is_empty()).map(|n| String::from_utf8_lossy(n).into_owned())
 }

@@ -9,7 +9,7 @@ mod turn;
 use serde::de::DeserializeOwned;
 use sqlx::SqlitePool;
 
-use crate::database::Database;
+use crate::database::{Damage, Database};
 use crate::error::StorageError;
 
 pub use event::LoggedEvent;
@@ -20,12 +20,13 @@ pub use session::SessionFilter;
 #[derive(Clone, Debug)]
 pub struct Store {
     pool: SqlitePool,
+    damage: Damage,
 }
 
 impl Store {
     /// Returns the read side of a database.
     pub fn new(database: &Database) -> Self {
-        Self { pool: database.readers().clone() }
+        Self { pool: database.readers().clone(), damage: database.damage() }
     }
 
     /// Returns the newest time the database holds (ms since the Unix epoch; 0 when it is empty): ids made later must
@@ -37,7 +38,8 @@ impl Store {
              coalesce((select time from event order by row desc limit 1), 0))",
         )
         .fetch_one(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(newest.max(0) as u64)
     }
 }

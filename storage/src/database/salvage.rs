@@ -42,7 +42,9 @@ pub fn set_aside(path: &Path, now_ms: u64) -> Result<PathBuf, StorageError> {
 
 /// Copies the rows that can be read. What can't is counted in the log; nothing here fails.
 pub async fn carry_over(from: &Path, to: &mut SqliteConnection) {
-    let attached = sqlx::query("attach database ? as damaged").bind(from.to_string_lossy().into_owned());
+    // Read-only, so that the copy stays as it was found.
+    let path: String = url_path(from);
+    let attached = sqlx::query("attach database ? as damaged").bind(format!("file:{path}?mode=ro"));
     if let Err(error) = attached.execute(&mut *to).await {
         tracing::error!(%error, "nothing of the damaged database can be read");
         return;
@@ -59,6 +61,13 @@ pub async fn carry_over(from: &Path, to: &mut SqliteConnection) {
     if let Err(error) = sqlx::query("detach database damaged").execute(to).await {
         tracing::warn!(%error, "the damaged database stays attached until the next start");
     }
+}
+
+/// Returns a path as SQLite reads it in an address.
+fn url_path(path: &Path) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/-_.~".contains(&byte);
+    let bytes = path.as_os_str().as_encoded_bytes().iter();
+    bytes.map(|byte| if is_plain(*byte) { char::from(*byte).to_string() } else { format!("%{byte:02x}") }).collect()
 }
 
 async fn copy_table(table: &str, to: &mut SqliteConnection) -> Result<u64, sqlx::Error> {

@@ -110,6 +110,8 @@ pub enum TurnKind {
     Prompt,
     /// A command of the person's, no model.
     Shell,
+    /// A summary.
+    Compact,
 }
 
 impl TurnKind {
@@ -118,6 +120,7 @@ impl TurnKind {
         match self {
             Self::Prompt => "prompt",
             Self::Shell => "shell",
+            Self::Compact => "compact",
         }
     }
 }

@@ -11,7 +11,7 @@ use super::fold::{Counters, Fold};
 use super::meter::Meter;
 use super::tables::Tables;
 use super::{Change, Fence, JournalError, Record};
-use crate::database::Database;
+use crate::database::{Damage, Database};
 use crate::error::StorageError;
 use crate::frame::Frame;
 
@@ -41,6 +41,7 @@ pub struct Writer {
     meter: Arc<Meter>,
     ids: Arc<Ids>,
     clock: Arc<dyn Clock>,
+    damage: Damage,
 }
 
 impl Writer {
@@ -56,7 +57,7 @@ impl Writer {
             .fetch_one(&mut connection)
             .await?;
         let counters = Counters { row: row.max(0) as u64, next: HashMap::new() };
-        Ok(Self { connection, trimmed_at: counters.row, counters, meter, ids, clock })
+        Ok(Self { connection, trimmed_at: counters.row, counters, meter, ids, clock, damage: database.damage() })
     }
 
     /// Names and dates what the queue tells without storing it.
@@ -67,7 +68,9 @@ impl Writer {
     /// Commits the batch in one transaction; where the database refuses that, each command in one of its own.
     pub async fn commit(&mut self, batch: &[Record]) -> Vec<Outcome> {
         if let Err(error) = self.learn_counters(batch).await {
-            return batch.iter().map(|_| Err(unwritable(&error))).collect();
+            let reason = self.damage.note(error);
+            let failed = if reason.is_damage() { JournalError::Refused } else { JournalError::Unwritable };
+            return batch.iter().map(|_| Err(failed(reason.to_string()))).collect();
         }
         let outcomes = match self.try_commit(batch).await {
             Ok(frames) => frames.into_iter().map(Ok).collect(),
@@ -143,7 +146,7 @@ impl Writer {
             // The transaction may be open still; when it isn't, this fails and that is fine.
             let _ = sqlx::query("rollback").execute(&mut self.connection).await;
             if !is_passing(&error) {
-                return Err(Failure::Refused(error.to_string()));
+                return Err(Failure::Refused(self.damage.note(error).to_string()));
             }
             if tokio::time::Instant::now() + wait > deadline {
                 tracing::error!(%error, "the database can't be written; what waited for it has failed");
@@ -204,10 +207,6 @@ enum Failure {
     Refused(String),
     /// The disk is: nothing of the content is to blame.
     Unwritable(String),
-}
-
-fn unwritable(error: &sqlx::Error) -> JournalError {
-    JournalError::Unwritable(error.to_string())
 }
 
 /// SQLITE_BUSY (5), LOCKED (6), NOMEM (7), READONLY (8), IOERR (10), FULL (13), CANTOPEN (14): may pass.

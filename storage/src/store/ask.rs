@@ -19,7 +19,8 @@ impl Store {
              from ask join session on session.id = ask.session_id order by time, ask.id",
         )
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         rows.iter().map(|row| Ok((ask(row)?, Origin { directory: row.get(6), project: row.get(7) }))).collect()
     }
 
@@ -28,13 +29,17 @@ impl Store {
         let found: Option<i64> = sqlx::query_scalar("select 1 from ask where session_id = ? and reply is null limit 1")
             .bind(session.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(found.is_some())
     }
 
     /// Returns what a person allowed for good, oldest first.
     pub async fn approvals(&self) -> Result<Vec<Approval>, StorageError> {
-        let rows = sqlx::query("select id, data from approval order by time, id").fetch_all(&self.pool).await?;
+        let rows = sqlx::query("select id, data from approval order by time, id")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         rows.iter().map(|row| parse("approval", row.get(0), row.get(1))).collect()
     }
 }

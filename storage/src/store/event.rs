@@ -37,7 +37,8 @@ impl Store {
         .bind(row as i64)
         .bind(bytes as i64)
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(rows
             .iter()
             .map(|row| LoggedEvent {
@@ -55,7 +56,10 @@ impl Store {
 
     /// Returns the newest row of the log.
     pub async fn newest_row(&self) -> Result<u64, StorageError> {
-        let row: Option<i64> = sqlx::query_scalar("select max(row) from event").fetch_one(&self.pool).await?;
+        let row: Option<i64> = sqlx::query_scalar("select max(row) from event")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(row.unwrap_or(0).max(0) as u64)
     }
 }

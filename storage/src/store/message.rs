@@ -62,7 +62,8 @@ impl Store {
         .bind(id)
         .bind(most)
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         let more = limit.is_some_and(|limit| rows.len() > limit as usize);
         if more {
             rows.pop();
@@ -87,7 +88,8 @@ impl Store {
             .bind(id.as_str())
             .bind(session.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         let Some(json) = json else { return Ok(None) };
         let parts = self.raw_parts(&[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
         Ok(Some(RawMessage { info: raw(id.as_str(), json)?, parts }))
@@ -99,7 +101,8 @@ impl Store {
             .bind(id.as_str())
             .bind(session.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         json.map(|json| parse("message", id.as_str(), &json)).transpose()
     }
 
@@ -119,7 +122,8 @@ impl Store {
         .bind(session.as_str())
         .bind(before.map(MessageId::as_str))
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         rows.iter().map(|row| parse("diff", row.get(0), row.get(1))).collect()
     }
 
@@ -128,11 +132,13 @@ impl Store {
         let messages = sqlx::query("select id, data from message where session_id = ? order by time_created, id")
             .bind(session.as_str())
             .fetch_all(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         let rows = sqlx::query("select message_id, started, data, id from part where session_id = ? order by rowid")
             .bind(session.as_str())
             .fetch_all(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         let mut parts: HashMap<&str, Vec<StoredPart>> = HashMap::new();
         for row in &rows {
             let part: Part = parse("part", row.get(3), row.get(2))?;
@@ -153,7 +159,8 @@ impl Store {
         let session: Option<String> = sqlx::query_scalar("select session_id from message where id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(session.and_then(|id| SessionId::parse(&id).ok()))
     }
 
@@ -162,7 +169,8 @@ impl Store {
         let newest: Option<i64> = sqlx::query_scalar("select max(time_created) from message where session_id = ?")
             .bind(session.as_str())
             .fetch_one(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(newest.unwrap_or(0).max(0) as u64)
     }
 
@@ -174,7 +182,8 @@ impl Store {
         )
         .bind(ids)
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         let mut parts: HashMap<String, Vec<Box<RawValue>>> = HashMap::new();
         for row in rows {
             let message: String = row.get(0);

@@ -33,7 +33,8 @@ impl Store {
         let json: Option<String> = sqlx::query_scalar("select data from session where id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         json.map(|json| parse("session", id.as_str(), &json)).transpose()
     }
 
@@ -62,7 +63,7 @@ impl Store {
         }
         query.push(" order by touched desc, id");
         query.push(" limit ").push_bind(filter.limit.map_or(-1, i64::from));
-        raw("session", query.build_query_scalar().fetch_all(&self.pool).await?)
+        raw("session", query.build_query_scalar().fetch_all(&self.pool).await.map_err(|error| self.damage.note(error))?)
     }
 
     /// Returns the subagents' sessions of a session, as stored JSON, oldest first.
@@ -70,7 +71,8 @@ impl Store {
         let rows = sqlx::query_scalar("select data from session where parent_id = ? order by time_created, id")
             .bind(id.as_str())
             .fetch_all(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         raw("session", rows)
     }
 
@@ -83,7 +85,8 @@ impl Store {
         )
         .bind(id.as_str())
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(rows.iter().filter_map(|id| SessionId::parse(id).ok()).collect())
     }
 
@@ -96,21 +99,27 @@ impl Store {
         )
         .bind(id.as_str())
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(rows.iter().filter_map(|id| SessionId::parse(id).ok()).collect())
     }
 
     /// Returns all projects, as stored JSON, last used first.
     pub async fn projects(&self) -> Result<Vec<Box<RawValue>>, StorageError> {
-        let rows =
-            sqlx::query_scalar("select data from project order by time_updated desc, id").fetch_all(&self.pool).await?;
+        let rows = sqlx::query_scalar("select data from project order by time_updated desc, id")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         raw("project", rows)
     }
 
     /// Returns a project.
     pub async fn project(&self, id: &str) -> Result<Option<Project>, StorageError> {
-        let json: Option<String> =
-            sqlx::query_scalar("select data from project where id = ?").bind(id).fetch_optional(&self.pool).await?;
+        let json: Option<String> = sqlx::query_scalar("select data from project where id = ?")
+            .bind(id)
+            .fetch_optional(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         json.map(|json| parse("project", id, &json)).transpose()
     }
 
@@ -119,13 +128,17 @@ impl Store {
         let json: Option<String> = sqlx::query_scalar("select data from todo where session_id = ?")
             .bind(id.as_str())
             .fetch_optional(&self.pool)
-            .await?;
+            .await
+            .map_err(|error| self.damage.note(error))?;
         json.map_or(Ok(Vec::new()), |json| parse("to-do list", id.as_str(), &json))
     }
 
     /// Returns how many sessions there are.
     pub async fn session_count(&self) -> Result<u64, StorageError> {
-        let row = sqlx::query("select count(*) from session").fetch_one(&self.pool).await?;
+        let row = sqlx::query("select count(*) from session")
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(row.get::<i64, _>(0).max(0) as u64)
     }
 }

@@ -9,16 +9,18 @@ use crate::error::StorageError;
 use crate::journal::{ProcessRow, TurnKind, TurnRow};
 
 impl Store {
-    /// Returns the open turns of a session, in the order they were accepted.
+    /// Returns the open turns of a session, in the order they were accepted; those the loop gave itself with the one it
+    /// answers.
     pub async fn turns(&self, session: &SessionId) -> Result<Vec<TurnRow>, StorageError> {
         let rows = sqlx::query(
             "select turn.message_id, turn.session_id, turn.kind, turn.attempt, turn.resets, turn.time from turn \
              left join message on message.id = turn.message_id where turn.session_id = ? \
-             order by message.time_created, turn.message_id",
+             order by turn.time, message.time_created, turn.message_id",
         )
         .bind(session.as_str())
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(rows.iter().filter_map(turn).collect())
     }
 
@@ -28,7 +30,8 @@ impl Store {
             "select message_id, session_id, kind, attempt, resets, time from turn order by time, message_id",
         )
         .fetch_all(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(rows.iter().filter_map(turn).collect())
     }
 
@@ -41,13 +44,17 @@ impl Store {
         .bind(parent.as_str())
         .bind(child.as_str())
         .fetch_optional(&self.pool)
-        .await?;
+        .await
+        .map_err(|error| self.damage.note(error))?;
         Ok(found.is_some())
     }
 
     /// Returns the process groups that were started and not seen to end.
     pub async fn processes(&self) -> Result<Vec<ProcessRow>, StorageError> {
-        let rows = sqlx::query("select pgid, boot_id, session_id, started from process").fetch_all(&self.pool).await?;
+        let rows = sqlx::query("select pgid, boot_id, session_id, started from process")
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
         Ok(rows
             .iter()
             .filter_map(|row| {
@@ -63,7 +70,8 @@ impl Store {
 }
 
 fn turn(row: &SqliteRow) -> Option<TurnRow> {
-    let kind = if row.get::<&str, _>(2) == TurnKind::Shell.as_str() { TurnKind::Shell } else { TurnKind::Prompt };
+    let kinds = [TurnKind::Prompt, TurnKind::Shell, TurnKind::Compact];
+    let kind = kinds.into_iter().find(|kind| kind.as_str() == row.get::<&str, _>(2))?;
     Some(TurnRow {
         message_id: MessageId::parse(row.get(0)).ok()?,
         session_id: SessionId::parse(row.get(1)).ok()?,
