@@ -1,4 +1,21 @@
 //! Troupe as its users meet it: the real executable over HTTP, with a scripted model. One file an area.
 
-mod world;
+mod abort;
+mod crash;
+mod edit;
+mod events;
+mod http;
+mod isolation;
+mod permission;
+mod question;
+mod queue;
+mod retry;
+mod run;
+mod sdk;
+mod search;
+mod service;
+mod shell;
+mod store;
+mod stream;
 mod turn;
+mod world;

@@ -134,8 +134,12 @@ async fn a_prompt_that_cannot_be_taken_is_refused_and_leaves_nothing() {
     let world = World::start().await;
     let session = world.wire.create_session().await;
     let parts = json!([{ "type": "text", "text": "hi" }]);
+    let blank = |text: &str, is_ignored: bool| json!([{ "type": "text", "text": text, "ignored": is_ignored }]);
     let bad = [
         json!({ "parts": [] }),
+        json!({ "parts": blank("", false) }),
+        json!({ "parts": blank(" \n", false) }),
+        json!({ "parts": blank("for clients only", true) }),
         json!({ "parts": parts, "agent": "nobody" }),
         json!({ "parts": parts, "model": { "providerID": "mock", "modelID": "nope" } }),
         json!({ "parts": parts, "model": { "providerID": "nope", "modelID": "mock" } }),
@@ -157,8 +161,7 @@ async fn a_prompt_that_cannot_be_taken_is_refused_and_leaves_nothing() {
 async fn calls_of_one_step_run_side_by_side_and_their_results_go_back_in_order() {
     let world = World::start().await;
     world.project.write("a.txt", "alpha\n");
-    world.project.git(&["init", "--quiet"]);
-    nix_fifo(&world, "first");
+    make_pipe(&world, "first");
     // The first call ends only after the second has run: it waits for what that writes.
     let wait = call("bash", json!({ "command": "cat first", "description": "wait" }));
     let open = call("bash", json!({ "command": "echo opened > first; echo wrote", "description": "open" }));
@@ -170,12 +173,15 @@ async fn calls_of_one_step_run_side_by_side_and_their_results_go_back_in_order()
     let requests = world.model.requests_for("both");
     let results: Vec<_> = requests[1].calls().into_iter().map(|(_, _, result)| result.unwrap_or_default()).collect();
     assert_eq!(results.len(), 3);
-    assert!(results[0].contains("opened") && results[1].contains("wrote") && results[2].contains("alpha"), "{results:?}");
+    assert!(
+        results[0].contains("opened") && results[1].contains("wrote") && results[2].contains("alpha"),
+        "{results:?}"
+    );
     world.model.assert_legal();
 }
 
-/// Makes a pipe in the project.
-fn nix_fifo(world: &World, name: &str) {
+/// Makes a named pipe in the project: who reads it waits for who writes it.
+fn make_pipe(world: &World, name: &str) {
     let made = std::process::Command::new("mkfifo").arg(world.project.dir().join(name)).status();
     assert!(made.is_ok_and(|status| status.success()), "mkfifo {name}");
 }
@@ -186,21 +192,17 @@ async fn a_call_runs_as_soon_as_its_arguments_are_complete() {
     let mut events = world.events().await;
     world.project.write("a.txt", "alpha\n");
     let gate = Gate::new();
-    world.model.script("early", [
-        Step::calls([read("a.txt"), read("b.txt")]).gate_at(At::CallName(1), &gate),
-        Step::text("ok"),
-    ]);
+    world.model.script(
+        "early",
+        [Step::calls([read("a.txt"), read("b.txt")]).gate_at(At::CallName(1), &gate), Step::text("ok")],
+    );
     let session = world.wire.create_session().await;
     world.wire.prompt_async(&session, "early").await;
     let done = |event: &Value| event["properties"]["part"]["state"]["status"] == "completed";
     events.wait(done).await;
-    assert!(gate_is_closed(&world), "the model still streams while the first call has its result");
+    assert_eq!(world.model.requests().len(), 1, "the model still streams while the first call has its result");
     gate.open();
     events.until_idle(&session).await;
-}
-
-fn gate_is_closed(world: &World) -> bool {
-    world.model.requests().len() == 1 && world.model.open_requests() >= 1
 }
 
 #[tokio::test]
@@ -210,7 +212,8 @@ async fn the_model_names_a_session_once_and_a_name_that_was_given_stays() {
     world.model.script_side("please sort", [Step::text("\"Sorting the list\"\n")]);
     let session = world.wire.create_session().await;
     world.wire.prompt(&session, "please sort").await;
-    let named = events.wait(|e| e["type"] == "session.updated" && e["properties"]["info"]["title"] == "Sorting the list");
+    let named =
+        events.wait(|e| e["type"] == "session.updated" && e["properties"]["info"]["title"] == "Sorting the list");
     named.await;
     world.wire.prompt(&session, "and again").await;
     assert_eq!(world.wire.session(&session).await["title"], "Sorting the list");
@@ -250,7 +253,8 @@ async fn the_same_call_again_and_again_asks_and_a_no_stops_the_turn() {
     world.wire.reply(&text(&asked["properties"]["id"]), "reject").await;
     events.until_idle(&session).await;
     let last = world.wire.messages(&session).await.pop().expect("an answer");
-    let state = &last["parts"].as_array().and_then(|parts| parts.iter().find(|p| p["type"] == "tool")).expect("a call")["state"];
+    let state = &last["parts"].as_array().and_then(|parts| parts.iter().find(|p| p["type"] == "tool")).expect("a call")
+        ["state"];
     assert_eq!(state["status"], "error");
     assert_eq!(said(&world.wire.prompt(&session, "try x").await), "x tried");
 }
@@ -291,7 +295,8 @@ async fn a_limit_ends_the_turn_without_an_error_and_a_filter_with_one() {
     assert_eq!(refused["info"]["error"]["name"], "ContentFilterError");
     let told = events.wait_for("session.error").await;
     assert_eq!(told["properties"]["error"]["name"], "ContentFilterError");
-    assert_eq!(said(&world.wire.prompt(&session, "go on").await), "hello from the scripted model");
+    world.model.script("go on", [Step::text("gone on")]);
+    assert_eq!(said(&world.wire.prompt(&session, "go on").await), "gone on");
 }
 
 #[tokio::test]
@@ -306,10 +311,28 @@ async fn without_a_provider_the_demo_answers_and_reads_the_project_with_real_too
     let answer = wire.prompt(&session, "show me around").await;
 
     assert_eq!(answer["info"]["error"], Value::Null);
-    assert_eq!((answer["info"]["providerID"].as_str(), answer["info"]["modelID"].as_str()), (Some("demo"), Some("tour")));
+    assert_eq!(
+        (answer["info"]["providerID"].as_str(), answer["info"]["modelID"].as_str()),
+        (Some("demo"), Some("tour"))
+    );
     let parts = wire.parts(&session).await;
     let calls: Vec<_> = parts.iter().filter(|part| part["type"] == "tool").collect();
     assert!(!calls.is_empty() && calls.iter().all(|part| part["state"]["status"] == "completed"), "{calls:?}");
     assert!(!said(&answer).is_empty());
     assert_eq!(model.requests().len() + model.side_requests().len(), 0);
+}
+
+#[tokio::test]
+async fn an_answer_without_words_ends_the_turn_and_is_not_sent_back() {
+    let world = World::start().await;
+    let session = world.wire.create_session().await;
+    for (name, step) in [("empty", Step::empty()), ("thinks only", Step::reasoning("hm")), ("blank", Step::text(""))] {
+        world.model.script(name, [step]);
+        let answer = world.wire.prompt(&session, name).await;
+        assert_eq!((said(&answer).as_str(), &answer["info"]["error"]), ("", &Value::Null), "{name}");
+        assert_eq!(world.model.requests_for(name).len(), 1, "{name}: it is not asked again without end");
+    }
+    world.model.script("and now", [Step::text("here I am")]);
+    assert_eq!(said(&world.wire.prompt(&session, "and now").await), "here I am");
+    world.model.assert_legal();
 }

@@ -43,7 +43,7 @@ pub mod project;
 pub mod wire;
 
 pub use model::{At, Call, Gate, Piece, Request, ScriptedModel, Step, Usage, call};
-pub use process::{Home, Service, alive, until_gone};
+pub use process::{Home, Service, Terminal, alive, until_alive, until_gone};
 pub use project::Project;
 pub use wire::{Events, Frame, Wire};
 

@@ -3,6 +3,7 @@
 mod child;
 mod home;
 mod table;
+mod terminal;
 
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
@@ -14,7 +15,8 @@ use crate::Wire;
 use child::Process;
 
 pub use home::{Home, Ran};
-pub use table::{alive, until_gone};
+pub use table::{alive, until_alive, until_gone};
+pub use terminal::Terminal;
 
 /// What `serve` prints before its address.
 const LISTENING: &str = "opencode server listening on http://";
@@ -33,9 +35,10 @@ pub struct Service {
 pub struct ServiceBuilder {
     program: PathBuf,
     home: Home,
-    dir: PathBuf,
+    dir: Option<PathBuf>,
     args: Vec<String>,
     env: Vec<(String, String)>,
+    names_port: bool,
 }
 
 impl ServiceBuilder {
@@ -47,13 +50,19 @@ impl ServiceBuilder {
 
     /// Runs it in this directory (default: its home).
     pub fn dir(mut self, dir: impl Into<PathBuf>) -> Self {
-        self.dir = dir.into();
+        self.dir = Some(dir.into());
         self
     }
 
     /// Adds an argument behind `serve --port N`.
     pub fn arg(mut self, arg: impl Into<String>) -> Self {
         self.args.push(arg.into());
+        self
+    }
+
+    /// Leaves out `--port`: the settings say which.
+    pub fn without_port(mut self) -> Self {
+        self.names_port = false;
         self
     }
 
@@ -76,8 +85,14 @@ impl ServiceBuilder {
 
     fn command(&self, port: u16) -> Command {
         let mut command = self.home.command(&self.program);
-        command.args(["serve", "--port", &port.to_string()]).args(&self.args);
-        command.envs(self.env.iter().map(|(name, value)| (name, value))).current_dir(&self.dir);
+        command.arg("serve");
+        if self.names_port {
+            command.args(["--port", &port.to_string()]);
+        }
+        command.args(&self.args);
+        command
+            .envs(self.env.iter().map(|(name, value)| (name, value)))
+            .current_dir(self.dir.as_deref().unwrap_or(self.home.dir()));
         command
     }
 
@@ -98,9 +113,14 @@ impl Service {
     /// home of its own.
     #[expect(clippy::new_ret_no_self, reason = "it reads best as the beginning of a service")]
     pub fn new(program: impl Into<PathBuf>) -> ServiceBuilder {
-        let home = Home::new();
-        let dir = home.dir().to_owned();
-        ServiceBuilder { program: program.into(), home, dir, args: Vec::new(), env: Vec::new() }
+        ServiceBuilder {
+            program: program.into(),
+            home: Home::new(),
+            dir: None,
+            args: Vec::new(),
+            env: Vec::new(),
+            names_port: true,
+        }
     }
 
     /// Returns its address, `http://127.0.0.1:PORT`; the same after a restart.
@@ -163,6 +183,16 @@ impl Service {
     pub async fn restart_with_env(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.settings.env.push((name.into(), value.into()));
         self.restart().await;
+    }
+
+    /// Starts it again as [`Service::restart`] does, but waits for its end by itself: for starts that don't last.
+    pub async fn restart_and_end(&mut self) -> ExitStatus {
+        if self.running().status().is_none() {
+            self.kill9().await;
+        }
+        self.show();
+        self.process = Some(Process::start(self.settings.command(self.address.port())));
+        self.end().await
     }
 
     async fn stop(&mut self, signal: Signal) -> ExitStatus {

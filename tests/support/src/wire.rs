@@ -6,11 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::time::Duration;
 
+use reqwest::Client;
 use reqwest::header::HeaderValue;
-use reqwest::{Client, Method};
 use serde_json::{Value, json};
 
 pub use events::{Events, Frame};
+pub use reqwest::{Method, RequestBuilder};
 
 /// Longest time of one request: a test that hangs has to end.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
@@ -50,7 +51,7 @@ impl Wire {
     }
 
     /// Begins a request; for what the other methods don't cover.
-    pub fn request(&self, method: Method, path: &str) -> reqwest::RequestBuilder {
+    pub fn request(&self, method: Method, path: &str) -> RequestBuilder {
         let mut directory = HeaderValue::from_str(&self.directory.to_string_lossy()).expect("a directory in ASCII");
         directory.set_sensitive(false);
         let request = self.client.request(method, format!("{}{path}", self.base));

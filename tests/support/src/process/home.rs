@@ -7,6 +7,7 @@ use std::sync::Arc;
 use tempfile::TempDir;
 
 use super::child::Process;
+use super::terminal::Terminal;
 
 /// The variables of the test's own environment that a process gets too; all others are left out.
 const PASSED_ON: &[&str] = &["PATH", "TMPDIR", "LANG", "RUST_BACKTRACE", "RUST_LOG", "LLVM_PROFILE_FILE"];
@@ -55,6 +56,14 @@ impl Home {
         let mut command = self.command(program);
         command.args(args).current_dir(dir);
         Process::start(command).run().await
+    }
+
+    /// Starts `program` in `dir` in a terminal of its own, of 100 columns and 30 rows.
+    pub fn run_in_terminal(&self, program: impl AsRef<Path>, dir: impl AsRef<Path>, args: &[&str]) -> Terminal {
+        let mut command = self.command("setsid");
+        command.args(["--ctty", "/bin/sh", "-c", "stty cols 100 rows 30; exec \"$0\" \"$@\""]);
+        command.arg(program.as_ref()).args(args).current_dir(dir).env("TERM", "xterm-256color");
+        Terminal::start(command)
     }
 }
 

@@ -18,12 +18,22 @@ pub fn alive(needle: &str) -> Vec<i32> {
 /// Waits until no process has `needle` in its command line. Nothing tells a test that a stranger's process has ended,
 /// so this one looks again and again.
 pub async fn until_gone(needle: &str, limit: Duration) {
+    let gone = until(needle, limit, |found| found.is_empty()).await;
+    assert!(gone, "after {limit:?} processes {:?} with {needle:?} are alive", alive(needle));
+}
+
+/// Waits until a process has `needle` in its command line, as [`until_gone`].
+pub async fn until_alive(needle: &str, limit: Duration) {
+    let come = until(needle, limit, |found| !found.is_empty()).await;
+    assert!(come, "after {limit:?} no process with {needle:?} is alive");
+}
+
+async fn until(needle: &str, limit: Duration, wanted: impl Fn(&[i32]) -> bool) -> bool {
     let waiting = async {
         let mut ticks = tokio::time::interval(Duration::from_millis(10));
-        while !alive(needle).is_empty() {
+        while !wanted(&alive(needle)) {
             ticks.tick().await;
         }
     };
-    let gone = tokio::time::timeout(limit, waiting).await.is_ok();
-    assert!(gone, "after {limit:?} processes {:?} with {needle:?} are alive", alive(needle));
+    tokio::time::timeout(limit, waiting).await.is_ok()
 }

@@ -1,0 +1,233 @@
+//! Requests that fail: which are tried again, how often and when, and what is told meanwhile.
+
+use std::time::Duration;
+
+use pretty_assertions::assert_eq;
+use serde_json::{Value, json};
+use support::wire::text;
+use support::{At, Events, Gate, Piece, Step, call};
+
+use crate::world::{World, said};
+
+/// A world with these settings of `troupe.retry` and of the provider.
+async fn world(retry: Value, options: Value) -> World {
+    let provider = json!({ "mock": { "options": options } });
+    World::with_config(json!({ "permission": { "*": "allow" }, "troupe": { "retry": retry }, "provider": provider }))
+        .await
+}
+
+/// Returns the statuses `retry` of a session so far.
+fn retries(events: &Events, session: &str) -> Vec<Value> {
+    let of = |event: &&Value| {
+        event["properties"]["sessionID"] == session && event["properties"]["status"]["type"] == "retry"
+    };
+    events.all().iter().filter(of).map(|event| event["properties"]["status"].clone()).collect()
+}
+
+/// Prompts and returns the answer, an error, when the session is idle.
+async fn fails(world: &World, events: &mut Events, prompt: &str) -> (String, Value) {
+    let session = world.wire.create_session().await;
+    let answer = world.wire.prompt(&session, prompt).await;
+    let told = events.wait(|e| e["type"] == "session.error" && e["properties"]["sessionID"] == *session).await;
+    events.until_idle(&session).await;
+    assert_eq!(told["properties"]["error"], answer["info"]["error"], "what is told is what is stored");
+    assert_eq!(world.wire.messages(&session).await.pop(), Some(answer.clone()));
+    (session, answer)
+}
+
+#[tokio::test]
+async fn a_failure_that_passes_is_tried_again_and_clients_see_when() {
+    for status in [408, 409, 429, 500, 502, 503, 529] {
+        let world = World::start().await;
+        let mut events = world.events().await;
+        world.model.script("shaky", [Step::text("hello").fail(2, status)]);
+        let session = world.wire.create_session().await;
+
+        let answer = world.wire.prompt(&session, "shaky").await;
+
+        events.until_idle(&session).await;
+        assert_eq!((said(&answer).as_str(), &answer["info"]["error"]), ("hello", &Value::Null), "{status}");
+        assert_eq!(world.model.requests().len(), 3, "{status}");
+        let told = retries(&events, &session);
+        assert_eq!(told.iter().map(|status| status["attempt"].as_u64()).collect::<Vec<_>>(), [Some(1), Some(2)]);
+        assert!(told.iter().all(|status| status["message"] == "scripted failure"), "{told:?}");
+        let next: Vec<_> = told.iter().map(|status| status["next"].as_u64()).collect();
+        assert!(next.is_sorted() && next[0] > answer["info"]["time"]["created"].as_u64(), "{next:?}");
+        assert_eq!(world.wire.messages(&session).await.len(), 2, "all tries are one answer");
+    }
+}
+
+#[tokio::test]
+async fn a_failure_that_stays_ends_the_turn_after_the_configured_tries() {
+    let world = world(json!({ "max_attempts": 3 }), json!({})).await;
+    let mut events = world.events().await;
+    world.model.script("broken", [Step::status(500)]);
+
+    let (session, answer) = fails(&world, &mut events, "broken").await;
+
+    let error = &answer["info"]["error"];
+    assert_eq!((error["name"].as_str(), error["data"]["statusCode"].as_u64()), (Some("APIError"), Some(500)));
+    assert!(text(&error["data"]["message"]).contains("3 tries"), "{error}");
+    assert_eq!((world.model.requests().len(), retries(&events, &session).len()), (3, 2));
+    world.model.script("again", [Step::text("well")]);
+    assert_eq!(said(&world.wire.prompt(&session, "again").await), "well");
+    world.model.assert_legal();
+}
+
+#[tokio::test]
+async fn the_default_is_five_tries() {
+    let world = World::start().await;
+    let mut events = world.events().await;
+    world.model.script("broken", [Step::status(503)]);
+    fails(&world, &mut events, "broken").await;
+    assert_eq!(world.model.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn a_refusal_is_not_tried_again() {
+    for (status, kind) in [(400, "invalid_request_error"), (401, "x"), (403, "x"), (404, "x"), (422, "x")] {
+        let world = World::start().await;
+        let mut events = world.events().await;
+        let body = json!({ "error": { "message": "not like this", "type": kind } });
+        world.model.script("wrong", [Step::status(status).body(body)]);
+
+        let (_, answer) = fails(&world, &mut events, "wrong").await;
+
+        let error = &answer["info"]["error"];
+        assert_eq!((error["name"].as_str(), error["data"]["isRetryable"].as_bool()), (Some("APIError"), Some(false)));
+        assert_eq!((text(&error["data"]["message"]), world.model.requests().len()), ("not like this".into(), 1));
+    }
+}
+
+#[tokio::test]
+async fn a_wait_the_vendor_asks_for_is_kept_up_to_the_limit() {
+    let world = world(json!({ "max_delay_ms": 10_000 }), json!({})).await;
+    let mut events = world.events().await;
+    let busy = |name: &str, value: &str| Step::status(429).header(name, value);
+    world.model.script("soon", [Step::text("ok").fail_with(1, busy("retry-after-ms", "300"))]);
+    let session = world.wire.create_session().await;
+    assert_eq!(said(&world.wire.prompt(&session, "soon").await), "ok");
+    let requests = world.model.requests();
+    assert!(requests[1].at - requests[0].at >= Duration::from_millis(300));
+
+    world.model.script("tomorrow", [Step::text("never").fail_with(9, busy("retry-after", "86400"))]);
+    let (_, answer) = fails(&world, &mut events, "tomorrow").await;
+    let message = text(&answer["info"]["error"]["data"]["message"]);
+    assert!(message.contains("86400 s") && message.contains("troupe.retry.max_delay_ms"), "{message}");
+    assert_eq!(world.model.requests_for("tomorrow").len(), 1);
+}
+
+#[tokio::test]
+async fn a_connection_that_is_lost_or_never_answers_whole_is_tried_again() {
+    let ends = [
+        Step::text("half").reset_at(At::Text(1)),
+        Step::text("half").cut_at(At::Text(1)),
+        Step::text("half").no_finish().cut_at(At::End),
+        Step::raw([""; 0]),
+        Step::empty().reset_at(At::Head),
+    ];
+    for (number, end) in ends.into_iter().enumerate() {
+        let world = World::start().await;
+        let mut events = world.events().await;
+        world.model.script("lost", [Step::text("whole").fail_with(1, end)]);
+        let session = world.wire.create_session().await;
+        let answer = world.wire.prompt(&session, "lost").await;
+        events.until_idle(&session).await;
+        assert_eq!((said(&answer).as_str(), world.model.requests().len()), ("whole", 2), "end {number}");
+        assert_eq!(retries(&events, &session).len(), 1, "end {number}");
+    }
+}
+
+#[tokio::test]
+async fn a_stream_that_falls_silent_fails_as_timed_out() {
+    let world = world(json!({ "max_attempts": 2 }), json!({ "chunkTimeout": 300 })).await;
+    let mut events = world.events().await;
+    world.model.script("silent", [Step::text("one two").chunks(2).hang_at(At::Text(2))]);
+
+    let (session, answer) = fails(&world, &mut events, "silent").await;
+
+    let error = &answer["info"]["error"];
+    assert_eq!(error["name"], "APIError");
+    let message = text(&error["data"]["message"]);
+    assert!(message.contains("timed out") && message.contains("chunkTimeout"), "{message}");
+    assert_eq!((world.model.requests().len(), retries(&events, &session).len()), (2, 1));
+    world.model.wait_for_dropped(2).await;
+}
+
+#[tokio::test]
+async fn comments_in_a_stream_are_no_progress_and_slow_events_are() {
+    let world = world(json!({ "max_attempts": 1 }), json!({ "chunkTimeout": 1_500 })).await;
+    let mut events = world.events().await;
+    let word = |text: &str| {
+        let chunk = json!({ "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": null }] });
+        Piece::from(format!("data: {chunk}\n\n"))
+    };
+    let comments = (0..100).map(|_| Piece::from(": keepalive\n\n"));
+    let comments = Step::raw([word("one ")].into_iter().chain(comments)).every(Duration::from_millis(200));
+    world.model.script("comments", [comments]);
+    let (_, answer) = fails(&world, &mut events, "comments").await;
+    assert!(text(&answer["info"]["error"]["data"]["message"]).contains("timed out"));
+
+    // Twice the limit in all, each pause well below it.
+    let slow = Step::text("tick ").repeat(6).every(Duration::from_millis(500));
+    world.model.script("slow", [slow]);
+    let session = world.wire.create_session().await;
+    assert_eq!(said(&world.wire.prompt(&session, "slow").await), "tick ".repeat(6));
+}
+
+#[tokio::test]
+async fn an_answer_that_does_not_begin_fails_as_timed_out() {
+    let world = world(json!({ "max_attempts": 2 }), json!({ "headerTimeout": 300 })).await;
+    let mut events = world.events().await;
+    world.model.script("mute", [Step::silent()]);
+    let (_, answer) = fails(&world, &mut events, "mute").await;
+    let message = text(&answer["info"]["error"]["data"]["message"]);
+    assert!(message.contains("timed out") && message.contains("headerTimeout"), "{message}");
+    assert_eq!(world.model.requests().len(), 2);
+}
+
+#[tokio::test]
+async fn answers_in_a_row_that_break_off_behind_their_calls_end_the_turn() {
+    let world = world(json!({ "max_attempts": 3 }), json!({})).await;
+    let mut events = world.events().await;
+    world.project.write("a", "AAA\n");
+    let broken =
+        || Step::calls([call("glob", json!({ "pattern": "*" })), call("read", json!({}))]).cut_at(At::CallName(1));
+    world.model.script("forever", [broken()]);
+    let (_, answer) = fails(&world, &mut events, "forever").await;
+    assert_eq!(world.model.requests().len(), 3);
+    assert!(text(&answer["info"]["error"]["data"]["message"]).contains("broke off"), "{answer}");
+    world.model.assert_legal();
+}
+
+#[tokio::test]
+async fn a_step_in_the_middle_of_a_turn_is_tried_again_without_running_its_calls_twice() {
+    let world = World::start().await;
+    let append = call("bash", json!({ "command": "echo line >> log", "description": "append" }));
+    world.model.script("append", [Step::calls([append]), Step::text("done").fail(3, 500)]);
+    let session = world.wire.create_session().await;
+    assert_eq!(said(&world.wire.prompt(&session, "append").await), "done");
+    assert_eq!(world.project.read("log"), "line\n");
+    assert_eq!(world.model.requests().len(), 5);
+}
+
+#[tokio::test]
+async fn one_session_that_waits_does_not_hold_up_another() {
+    let world = world(json!({ "base_ms": 60_000 }), json!({})).await;
+    let mut events = world.events().await;
+    world.model.script("broken", [Step::status(500)]);
+    let gate = Gate::new();
+    world.model.script("fine", [Step::text("fine").gate(&gate)]);
+    let waits = world.wire.create_session().await;
+    world.wire.prompt_async(&waits, "broken").await;
+    events.wait(|event| event["properties"]["status"]["type"] == "retry").await;
+    gate.open();
+    let other = world.wire.create_session().await;
+    assert_eq!(said(&world.wire.prompt(&other, "fine").await), "fine");
+    assert_eq!(world.wire.get("/session/status").await.1[&waits]["type"], "retry");
+    // A prompt that comes in the wait is kept.
+    world.wire.prompt_async(&waits, "fine").await;
+    world.wire.abort(&waits).await;
+    events.until_idle(&waits).await;
+    assert_eq!(said(&world.wire.messages(&waits).await.pop().expect("an answer")), "fine");
+}

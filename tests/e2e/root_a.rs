@@ -1,4 +1,0 @@
-//! A part of the end-to-end tests.
-
-mod world;
-mod turn;
