@@ -123,6 +123,11 @@ pub enum ReplyError {
 #[rtype(result = "Vec<Change>")]
 pub struct Withdraw(pub SessionId);
 
+/// The session is deleted: what was allowed in it alone is allowed no more. Its rows went with the session's.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct DropApprovals(pub SessionId);
+
 /// A call has its result: what it asked needn't be remembered.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -579,6 +584,14 @@ impl Handler<Withdraw> for PermissionBroker {
             }
         }
         MessageResult(changes)
+    }
+}
+
+impl Handler<DropApprovals> for PermissionBroker {
+    type Result = ();
+
+    fn handle(&mut self, DropApprovals(session): DropApprovals, _: &mut Self::Context) {
+        self.approvals.retain(|approval| approval.scope != Scope::Session || approval.session_id != session);
     }
 }
 

@@ -96,6 +96,8 @@ pub enum StepUpdate {
         /// When the next begins (ms since the Unix epoch).
         next: u64,
     },
+    /// The next try begins.
+    Trying,
     /// The answer has ended. Nothing follows.
     Ended(StepEnd),
 }
@@ -113,7 +115,12 @@ pub enum StepEnd {
     /// It broke off after calls were handed over.
     Cut,
     /// It failed for good.
-    Failed(Box<SessionError>),
+    Failed {
+        /// Why.
+        error: Box<SessionError>,
+        /// How many tokens the model takes, where its server said that it was too much.
+        window: Option<u64>,
+    },
 }
 
 /// Folds one stream.
@@ -195,16 +202,18 @@ impl Processor {
                 });
                 ctx.run_later(wait, |processor, ctx| {
                     processor.attempt += 1;
+                    processor.tell(vec![StepUpdate::Trying], None);
                     processor.open(ctx);
                 });
             }
             Decision::GiveUp(reason) => {
                 self.fold.end(now, updates);
+                let window = error.context_limit();
                 let mut error = error.to_session_error(&self.step.provider_id);
                 if let (Some(reason), SessionError::ApiError(api)) = (reason, &mut error) {
                     api.message = format!("{} ({reason})", api.message);
                 }
-                updates.push(StepUpdate::Ended(StepEnd::Failed(Box::new(error))));
+                updates.push(StepUpdate::Ended(StepEnd::Failed { error: Box::new(error), window }));
             }
         }
     }

@@ -5,9 +5,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
-use protocol::prompt::{PromptBody, ShellBody};
+use protocol::message::ModelRef;
+use protocol::prompt::{PromptBody, ShellBody, SummarizeBody};
 use protocol::session::{CreateSession, SessionTime};
-use protocol::{Clock, Ids, Session as Info, SessionId, SystemClock};
+use protocol::{Clock, Ids, MessageId, Session as Info, SessionId, SystemClock};
 use storage::journal::ProcessRow;
 use storage::places::{Environment, Places};
 use storage::{Change, DataDir, Database, Journal, StorageError, Store};
@@ -21,7 +22,7 @@ use crate::faults::Faults;
 use crate::permission_broker::PermissionBroker;
 use crate::session::command::Accepted;
 use crate::session::title::default_title;
-use crate::session::{CommandError, GetInfo, Prompt, SessionDeps, Shell, Ticket, TurnEnd};
+use crate::session::{CommandError, GetInfo, Prompt, SessionDeps, Shell, Summarize, Ticket, TurnEnd};
 use crate::session_registry::{
     Create, Directory, Locate, LocateWorkspace, Recover, RegistryDeps, SessionHandle, SessionRegistry, SessionTemplate,
 };
@@ -31,6 +32,10 @@ use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Workspace, Work
 
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// Most tries of a command whose session falls each time: one more than a session may fall before it is given up.
+const TRIES: u32 = 7;
+/// Between two of them.
+const AGAIN: Duration = Duration::from_millis(20);
 /// Most messages that wait for one of the actors there is one of.
 const MAILBOX: usize = 1024;
 
@@ -101,8 +106,8 @@ impl Runtime {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let (places, environment) = (Arc::new(options.places), Arc::new(options.environment));
         storage::data_dir::make_places(&places)?;
-        let durability = storage::config::global(&places, &environment).troupe.durability;
-        let database = data.database(durability, clock.now_ms()).await?;
+        let settings = storage::config::global(&places, &environment).troupe;
+        let database = data.database(&settings, clock.now_ms()).await?;
         let store = Store::new(&database);
         let ids = Arc::new(Ids::new(clock.clone(), store.newest_time().await?));
         let row = store.newest_row().await?;
@@ -177,6 +182,7 @@ impl Runtime {
             supervisor::start(&arbiter(1), Name::Registry, intensity, &fates, MAILBOX, make)
         };
         fates.bind(registry.clone().recipient());
+        io.spawn(storage::snapshot::keep_swept(places.snapshots()));
         Ok(Self {
             directory,
             registry,
@@ -251,6 +257,18 @@ impl Runtime {
         Ok(workspace.send(GetSetup).await.map_err(|_| CommandError::Unknown)??)
     }
 
+    /// Returns a session and a place for a command in it, or [`CommandError::Late`] when none comes free in time.
+    async fn admit(&self, id: &SessionId) -> Result<(SessionHandle, Ticket), CommandError> {
+        loop {
+            let handle = self.session(id).await?;
+            let ticket = self.ticket(&handle).await?;
+            // One in which somebody has a place isn't put away; it may have been just before.
+            if self.directory.session(id).is_some_and(|live| live.address == handle.address) {
+                return Ok((handle, ticket));
+            }
+        }
+    }
+
     /// Returns a place for a command, or [`CommandError::Late`] when none comes free in time.
     pub async fn ticket(&self, session: &SessionHandle) -> Result<Ticket, CommandError> {
         let deadline = Instant::now() + PATIENCE;
@@ -261,24 +279,22 @@ impl Runtime {
         }
     }
 
-    /// Sends a command to a session. A session that fell or left on the way is looked up once more, and given the
-    /// same command again: those that create something carry its id.
+    /// Sends a command to a session. A session that fell or left on the way is looked up again and given the same
+    /// command: those that create something carry its id.
     pub async fn ask<M, T>(&self, id: &SessionId, make: impl Fn(Ticket) -> M) -> Result<T, CommandError>
     where
         M: Message<Result = Result<T, CommandError>> + Send + 'static,
         crate::session::Session: Handler<M>,
         T: Send + 'static,
     {
-        let mut again = true;
-        loop {
-            let handle = self.session(id).await?;
-            let ticket = self.ticket(&handle).await?;
+        for _ in 0..TRIES {
+            let (handle, ticket) = self.admit(id).await?;
             match handle.address.send(make(ticket)).await {
                 Ok(answer) => return answer,
-                Err(_) if again => again = false,
-                Err(_) => return Err(CommandError::Unknown),
+                Err(_) => tokio::time::sleep(AGAIN).await,
             }
         }
+        Err(CommandError::Unknown)
     }
 
     /// Makes a session in a directory.
@@ -331,17 +347,27 @@ impl Runtime {
         // With an id of its own the command can be sent again without harm.
         body.message_id.get_or_insert_with(|| self.ids.message());
         let size = serde_json::to_string(&body.parts).map_or(0, |text| text.len());
-        let mut again = true;
-        loop {
-            let handle = self.session(id).await?;
-            let ticket = self.ticket(&handle).await?;
+        for _ in 0..TRIES {
+            let (handle, ticket) = self.admit(id).await?;
             let room = Some(self.journal.room(size).await?);
             match handle.address.send(Prompt { body: body.clone(), ticket, room }).await {
                 Ok(answer) => return answer,
-                Err(_) if again => again = false,
-                Err(_) => return Err(CommandError::Unknown),
+                Err(_) => tokio::time::sleep(AGAIN).await,
             }
         }
+        Err(CommandError::Unknown)
+    }
+
+    /// Has a summary written that stands for a session's history so far, as an answer to a message of this id.
+    pub async fn summarize(
+        &self,
+        id: &SessionId,
+        message_id: &MessageId,
+        body: SummarizeBody,
+    ) -> Result<oneshot::Receiver<TurnEnd>, CommandError> {
+        let model = ModelRef { provider_id: body.provider_id, model_id: body.model_id, variant: None };
+        let auto = body.auto.unwrap_or(false);
+        self.ask(id, |ticket| Summarize { message_id: message_id.clone(), model: model.clone(), auto, ticket }).await
     }
 
     /// Runs a command of the person's in a session.

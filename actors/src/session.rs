@@ -43,7 +43,13 @@ pub mod title;
 
 mod abort;
 mod attach;
+mod calls;
+mod close;
+mod compaction;
 mod edit;
+mod offer;
+#[cfg(test)]
+mod samples;
 mod shell;
 mod step;
 mod subagent;
@@ -51,7 +57,7 @@ mod system_prompt;
 mod turn;
 
 pub use command::{
-    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell,
+    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, Summarize,
     TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
 };
 use history::History;
@@ -183,6 +189,8 @@ struct Turn {
     steps: u32,
     /// Steps in a row whose answer broke off.
     cut_in_a_row: u32,
+    /// What was done to make room.
+    effort: compaction::Effort,
     /// The tree before its first effects.
     before: Option<String>,
     /// The tree after its last.
@@ -199,8 +207,8 @@ enum Stage {
     Preparing,
     /// The model answers, or calls run.
     Stepping(Box<Step>),
-    /// The end of a step, or of the turn, is being worked out or stored.
-    Closing,
+    /// The end of a step, or of the turn, is being worked out or stored. Of what is stored with it, this is known.
+    Closing(Vec<Change>),
     /// What runs is being stopped.
     Aborting,
     /// A command of the person's runs.
@@ -516,6 +524,7 @@ impl Session {
                 started: &started,
                 repeatable: &repeatable,
                 mode: setup.map(|setup| setup.config().troupe.recovery).unwrap_or_default(),
+                after_crash: crashed || is_held,
                 waits_for_person,
                 is_orphan,
                 now: self.deps.clock.now_ms(),
@@ -531,6 +540,8 @@ impl Session {
             changes.push(self.error_notice(SessionError::unknown(message)));
         }
         if let Some(error) = settled.error {
+            let unanswered = settled.closed.last().filter(|prompt| !self.has_failed_answer(prompt));
+            changes.extend(unanswered.and_then(|prompt| self.error_to(prompt, error.clone())));
             changes.push(self.error_notice(error));
         }
         if self.state.queue.is_empty() && (crashed || !changes.is_empty()) {
@@ -571,3 +582,6 @@ fn remembered(model: &ModelRef) -> protocol::session::SessionModel {
 fn turn_row(session_id: &SessionId, message_id: &MessageId, kind: TurnKind, time: u64) -> TurnRow {
     TurnRow { session_id: session_id.clone(), message_id: message_id.clone(), kind, attempt: 0, resets: 0, time }
 }
+
+#[cfg(test)]
+mod tests;

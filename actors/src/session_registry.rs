@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use actix::prelude::*;
 use dashmap::DashMap;
+use protocol::prompt::PromptBody;
 use protocol::{Session as Info, SessionId, SessionStatus};
 use serde::Serialize;
 use storage::{Change, Record, Store};
@@ -21,7 +22,8 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::session::{
-    Abort, CommandError, Delete, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TellOpenParts, WaitTurn,
+    Abort, CommandError, Delete, Prompt, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TellOpenParts,
+    Ticket, WaitTurn,
 };
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
 use crate::workspace::{Workspace, WorkspaceDeps};
@@ -38,6 +40,8 @@ const SWEEP: Duration = Duration::from_secs(15);
 const CRASHES: usize = 100;
 /// A turn that was begun so often is resumed alone, after the others.
 const LAST_ATTEMPT: u32 = crate::session::recovery::MAX_ATTEMPTS - 1;
+/// How long such a turn has the process for itself.
+const ALONE: Duration = Duration::from_secs(30);
 
 /// Where the edge finds sessions and workspaces. Written by the registry alone.
 #[derive(Clone, Default)]
@@ -110,14 +114,25 @@ pub struct DeleteSession(pub SessionId);
 #[rtype(result = "Result<(), CommandError>")]
 pub struct AbortSession(pub SessionId);
 
-/// Wait for the end of a turn and give the answer's last words, or why there are none.
-#[derive(Message)]
-#[rtype(result = "Result<Result<String, String>, CommandError>")]
+/// Wait for the end of a turn and give its last words.
+#[derive(Clone, Message)]
+#[rtype(result = "Result<LastWords, CommandError>")]
 pub struct AwaitTurn {
     /// The session.
     pub session_id: SessionId,
     /// The prompt.
     pub message_id: protocol::MessageId,
+    /// The prompt itself, where it may be still to be given: given twice it is one.
+    pub prompt: Option<Box<PromptBody>>,
+}
+
+/// How a turn ended, for who had it done.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct LastWords {
+    /// The last text.
+    pub text: String,
+    /// Why it failed.
+    pub error: Option<String>,
 }
 
 /// A session has nothing to do.
@@ -306,9 +321,10 @@ impl SessionRegistry {
         }
     }
 
-    /// Takes a session out and drops its address: it drains its mailbox and exits.
-    fn put_away(&mut self, id: &SessionId) {
-        if self.directory.sessions.remove(id).is_some() {
+    /// Takes a session out if it may go, and drops its address: it drains its mailbox and exits. Looked at and taken
+    /// out at once: who gets a place in it before that keeps it, who comes later finds it gone.
+    fn put_away(&mut self, id: &SessionId, may_go: impl Fn(&SessionHandle) -> bool) {
+        if self.directory.sessions.remove_if(id, |_, handle| may_go(handle)).is_some() {
             self.leaving.entry(id.clone()).or_default();
         }
     }
@@ -330,12 +346,11 @@ impl SessionRegistry {
                 break;
             }
             self.quiet.pop_front();
-            let is_idle = self.directory.sessions.get(&id).is_some_and(|handle| {
-                *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
-            });
             // One that became quiet again later is further back in the line.
-            if is_idle && !self.quiet.iter().any(|(_, other)| *other == id) {
-                self.put_away(&id);
+            if !self.quiet.iter().any(|(_, other)| *other == id) {
+                self.put_away(&id, |handle| {
+                    *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
+                });
             }
         }
         let worked_in: HashSet<PathBuf> =
@@ -513,13 +528,20 @@ impl Handler<AbortSession> for SessionRegistry {
 }
 
 impl Handler<AwaitTurn> for SessionRegistry {
-    type Result = ResponseFuture<Result<Result<String, String>, CommandError>>;
+    type Result = ResponseFuture<Result<LastWords, CommandError>>;
 
     fn handle(&mut self, wait: AwaitTurn, ctx: &mut Self::Context) -> Self::Result {
         let registry = ctx.address();
         Box::pin(async move {
             loop {
                 let handle = locate(&registry, &wait.session_id).await?;
+                if let Some(body) = &wait.prompt {
+                    let prompt = Prompt { body: PromptBody::clone(body), ticket: Ticket::internal(), room: None };
+                    match handle.address.send(prompt).await {
+                        Ok(accepted) => drop(accepted?),
+                        Err(_) => continue,
+                    }
+                }
                 let end = handle.address.send(WaitTurn(wait.message_id.clone())).await;
                 match end {
                     Ok(end) => match end?.await {
@@ -535,22 +557,21 @@ impl Handler<AwaitTurn> for SessionRegistry {
 }
 
 /// What a subagent's parent reads: the last text, or why there is none.
-fn last_words(end: crate::session::TurnEnd) -> Result<String, String> {
-    let answer = end.map_err(|gone| gone.to_string())?;
-    let info = answer.info.as_assistant();
-    if let Some(error) = info.and_then(|m| m.error.as_ref()) {
-        return Err(error.message().to_owned());
-    }
-    let rejected = answer.parts.iter().rev().find_map(|part| match &part.as_tool()?.state {
-        protocol::ToolState::Error { error, .. } => Some(error.clone()),
-        _ => None,
-    });
+fn last_words(end: crate::session::TurnEnd) -> LastWords {
+    let answer = match end {
+        Ok(answer) => answer,
+        Err(gone) => return LastWords { error: Some(gone.to_string()), ..LastWords::default() },
+    };
     let text = answer.parts.iter().rev().find_map(|part| part.as_text());
-    match (text, rejected) {
-        (Some(text), _) => Ok(text.to_owned()),
-        (None, Some(error)) => Err(error),
-        (None, None) => Ok(String::new()),
-    }
+    let failed = answer.info.as_assistant().and_then(|m| m.error.as_ref()).map(|error| error.message().to_owned());
+    let rejected = || {
+        answer.parts.iter().rev().find_map(|part| match &part.as_tool()?.state {
+            protocol::ToolState::Error { error, .. } => Some(error.clone()),
+            _ => None,
+        })
+    };
+    let error = failed.or_else(|| if text.is_none() { rejected() } else { None });
+    LastWords { text: text.unwrap_or_default().to_owned(), error }
 }
 
 impl Handler<Quiet> for SessionRegistry {
@@ -566,7 +587,7 @@ impl Handler<Leave> for SessionRegistry {
     type Result = ();
 
     fn handle(&mut self, Leave(id): Leave, _: &mut Self::Context) {
-        self.put_away(&id);
+        self.put_away(&id, |_| true);
     }
 }
 
@@ -592,35 +613,72 @@ impl Handler<Recover> for SessionRegistry {
             sessions
         };
         Box::pin(find.into_actor(self).then(|sessions, registry, ctx| {
+            let roots = roots(&sessions);
             let handles: Vec<SessionHandle> =
                 sessions.iter().map(|info| registry.live(&info.id, &info.directory, Start::Held, ctx)).collect();
             let io = registry.deps.io.clone();
             async move {
-                let mut settled = Vec::new();
-                for handle in handles {
+                let mut trees: Vec<Tree> = Vec::new();
+                for (handle, root) in handles.into_iter().zip(roots) {
                     let attempts = handle.address.send(Settle).await.unwrap_or(0);
-                    settled.push((handle, attempts));
+                    match trees.iter_mut().find(|tree| tree.root == root) {
+                        Some(tree) => {
+                            tree.attempts = tree.attempts.max(attempts);
+                            tree.sessions.push(handle);
+                        }
+                        None => trees.push(Tree { root, attempts, sessions: vec![handle] }),
+                    }
                 }
-                if !settled.is_empty() {
-                    tracing::info!(sessions = settled.len(), "open turns go on");
+                if !trees.is_empty() {
+                    let sessions = trees.iter().map(|tree| tree.sessions.len()).sum::<usize>();
+                    tracing::info!(sessions, "open turns go on");
                 }
-                io.spawn(resume(settled));
+                io.spawn(resume(trees));
             }
             .into_actor(registry)
         }))
     }
 }
 
+/// Settled sessions that wait for one another: one and its subagents'.
+struct Tree {
+    root: SessionId,
+    /// The most of any of them.
+    attempts: u32,
+    /// Those above before those below.
+    sessions: Vec<SessionHandle>,
+}
+
+/// Returns for each session the topmost one of the same list above it.
+fn roots(sessions: &[Info]) -> Vec<SessionId> {
+    let parent = |id: &SessionId| {
+        let above = sessions.iter().find(|info| info.id == *id).and_then(|info| info.parent_id.clone())?;
+        sessions.iter().any(|info| info.id == above).then_some(above)
+    };
+    // No tree is deeper than the list is long, and a ring ends too.
+    let root = |info: &Info| {
+        let above = std::iter::successors(Some(info.id.clone()), parent).take(sessions.len());
+        above.last().unwrap_or_else(|| info.id.clone())
+    };
+    sessions.iter().map(root).collect()
+}
+
 /// Lets settled sessions go on: those that may take the process down again alone, after the others.
-async fn resume(settled: Vec<(SessionHandle, u32)>) {
-    let (dangerous, calm): (Vec<_>, Vec<_>) = settled.into_iter().partition(|(_, attempts)| *attempts >= LAST_ATTEMPT);
-    for (handle, _) in calm {
+async fn resume(trees: Vec<Tree>) {
+    let (dangerous, calm): (Vec<_>, Vec<_>) = trees.into_iter().partition(|tree| tree.attempts >= LAST_ATTEMPT);
+    for handle in calm.iter().flat_map(|tree| &tree.sessions) {
         let _ = handle.address.send(Resume).await;
     }
-    for (mut handle, _) in dangerous {
-        let _ = handle.address.send(Resume).await;
-        let idle = handle.status.wait_for(|status| *status == SessionStatus::idle());
-        let _ = tokio::time::timeout(Duration::from_secs(30), idle).await;
+    for tree in dangerous {
+        for handle in &tree.sessions {
+            let _ = handle.address.send(Resume).await;
+        }
+        let idle = async {
+            for mut handle in tree.sessions {
+                let _ = handle.status.wait_for(|status| *status == SessionStatus::idle()).await;
+            }
+        };
+        let _ = tokio::time::timeout(ALONE, idle).await;
     }
 }
 

@@ -9,11 +9,12 @@ use std::sync::{Arc, OnceLock};
 
 use actix::prelude::*;
 use protocol::Clock;
+use protocol::message::ModelRef;
 use protocol::project::{Project, ProjectTime};
 use protocol::session::FileDiff;
 use storage::places::{Environment, Places};
 use storage::project::Identity;
-use storage::snapshot::Snapshots;
+use storage::snapshot::{Snapshots, Unfit};
 use storage::{Change, Journal, Origin, Record, StorageError, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
@@ -58,6 +59,16 @@ impl Http {
 #[derive(Message)]
 #[rtype(result = "Result<Arc<Setup>, SetupError>")]
 pub struct GetSetup;
+
+/// A server says that a model takes this many tokens: that is its limit from now on.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct LearnWindow {
+    /// The model.
+    pub model: ModelRef,
+    /// All of a request and its answer.
+    pub tokens: u64,
+}
 
 /// Take a snapshot of the files, or give the last one. None where there are none: no repository, snapshots switched
 /// off, or git failed.
@@ -122,8 +133,12 @@ pub struct Workspace {
     deps: WorkspaceDeps,
     identity: Option<Identity>,
     setup: Option<Arc<Setup>>,
+    /// Windows that servers named.
+    windows: Vec<(ModelRef, u64)>,
     /// The last snapshot of this life.
     snapshot: Option<String>,
+    /// Why there are none, told once.
+    unfit: Option<Unfit>,
     /// Resolves when the snapshot work before has ended: one at a time, in order.
     turn: Option<oneshot::Receiver<()>>,
 }
@@ -131,7 +146,16 @@ pub struct Workspace {
 impl Workspace {
     /// Returns a workspace that knows nothing yet.
     pub fn new(directory: PathBuf, deps: WorkspaceDeps) -> Self {
-        Self { directory, deps, identity: None, setup: None, snapshot: None, turn: None }
+        Self {
+            directory,
+            deps,
+            identity: None,
+            setup: None,
+            windows: Vec::new(),
+            snapshot: None,
+            unfit: None,
+            turn: None,
+        }
     }
 
     /// Notes the project's row, so that lists show it.
@@ -155,20 +179,24 @@ impl Workspace {
         self.deps.journal.record(Record { fence: None, origin, changes, room: None }).detach();
     }
 
-    fn snapshots(&self) -> Option<Snapshots> {
+    fn snapshots(&mut self) -> Option<Snapshots> {
         let setup = self.setup.as_ref()?;
         let off = setup.config().snapshot == Some(false);
         if off || !setup.identity.is_repository {
             return None;
         }
-        let places = &self.deps.places;
-        Snapshots::of(
-            &places.snapshots(),
-            &setup.identity.project_id,
-            &setup.identity.worktree,
-            &places.home,
-            setup.config().troupe.snapshot.max_file_bytes,
-        )
+        let (places, worktree) = (&self.deps.places, &setup.identity.worktree);
+        let limits = setup.config().troupe.snapshot;
+        match Snapshots::of(&places.snapshots(), &setup.identity.project_id, worktree, &places.home, limits) {
+            Ok(snapshots) => Some(snapshots),
+            Err(reason) => {
+                if self.unfit.replace(reason) != Some(reason) {
+                    let worktree = worktree.display();
+                    tracing::warn!(%worktree, %reason, "no snapshots are taken here: what is done can't be undone");
+                }
+                None
+            }
+        }
     }
 
     /// Runs snapshot work on the I/O runtime, after all that was asked for before.
@@ -231,6 +259,7 @@ impl Handler<GetSetup> for Workspace {
                 workspace.identity = Some(identity);
                 match read {
                     Ok(setup) => {
+                        let setup = workspace.with_windows(setup);
                         workspace.setup = Some(setup.clone());
                         Ok(setup)
                     }
@@ -247,6 +276,30 @@ impl Handler<GetSetup> for Workspace {
                 Err(SetupError(storage::config::ConfigError::Unreadable { path, message }))
             }
         })))
+    }
+}
+
+impl Workspace {
+    /// What was learned of models holds for settings that are read later, too.
+    fn with_windows(&self, setup: Arc<Setup>) -> Arc<Setup> {
+        let is_known =
+            |(model, tokens): &(ModelRef, u64)| setup.catalogue.learned(model).map(|(_, t)| t) == Some(*tokens);
+        if self.windows.iter().all(is_known) {
+            return setup;
+        }
+        let mut setup = Setup::clone(&setup);
+        self.windows.iter().for_each(|(model, tokens)| setup.catalogue.learn(model, *tokens));
+        Arc::new(setup)
+    }
+}
+
+impl Handler<LearnWindow> for Workspace {
+    type Result = ();
+
+    fn handle(&mut self, LearnWindow { model, tokens }: LearnWindow, _: &mut Self::Context) {
+        self.windows.retain(|(other, _)| *other != model);
+        self.windows.push((model, tokens));
+        self.setup = self.setup.take().map(|setup| self.with_windows(setup));
     }
 }
 

@@ -1,5 +1,6 @@
 //! `troupe`: a local agent runtime. Composes the crates; `commands/` has one file a command.
 
+use std::io::Write;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -48,8 +49,13 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            eprintln!("Error: {error:#}");
+            say(&format!("Error: {error:#}"));
             Exit::Failed.into()
         }
     }
+}
+
+/// Writes a line to standard error, which may be gone: `eprintln!` would panic then.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stderr(), "{line}");
 }

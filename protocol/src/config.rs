@@ -349,6 +349,8 @@ pub struct TroupeConfig {
     pub recovery: Recovery,
     /// How sure a commit is before it is acknowledged. Read from the global config only.
     pub durability: Durability,
+    /// What is done with a damaged database. Read from the global config only.
+    pub damaged: Damaged,
     /// Directories in use.
     pub workspace: WorkspaceConfig,
     /// Snapshots of a project's files.
@@ -405,6 +407,17 @@ pub enum Durability {
     Normal,
 }
 
+/// What is done with a damaged database. The file itself is kept in any case.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Damaged {
+    /// What can be read of it goes into the new one.
+    #[default]
+    Salvage,
+    /// The new one begins empty.
+    Replace,
+}
+
 /// Directories in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(default)]
@@ -425,11 +438,13 @@ impl Default for WorkspaceConfig {
 pub struct SnapshotConfig {
     /// Untracked files above it aren't put into snapshots.
     pub max_file_bytes: u64,
+    /// No snapshots are taken while the disk has less left than this.
+    pub min_free_bytes: u64,
 }
 
 impl Default for SnapshotConfig {
     fn default() -> Self {
-        Self { max_file_bytes: 50 * 1024 * 1024 }
+        Self { max_file_bytes: 50 * 1024 * 1024, min_free_bytes: 256 * 1024 * 1024 }
     }
 }
 

@@ -7,6 +7,7 @@ use serde_json::Value;
 use crate::JsonMap;
 use crate::id::{CallId, SessionId};
 use crate::message::Tokens;
+use crate::provider::Capabilities;
 
 /// One request to a model. Made from stored facts; each call in it has exactly one result, nothing in it is empty,
 /// and it never ends in an assistant message.
@@ -32,10 +33,27 @@ pub struct ModelRequest {
     pub temperature: Option<f64>,
     /// Sampling.
     pub top_p: Option<f64>,
+    /// Set for models that think.
+    pub reasoning: Option<Reasoning>,
     /// The vendor's own options, from model, agent and variant.
     pub options: JsonMap,
     /// Sent with the request.
     pub headers: IndexMap<String, String>,
+}
+
+/// How a model thinks.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Reasoning {
+    /// The field in which a server of chat completions wants thinking back; none: the adapter knows.
+    pub field: Option<String>,
+}
+
+impl Reasoning {
+    /// Returns it for a model with these capabilities; none if it doesn't think.
+    pub fn of(capabilities: &Capabilities) -> Option<Self> {
+        let field = capabilities.interleaved.get("field").and_then(Value::as_str).map(str::to_owned);
+        (capabilities.reasoning || field.is_some()).then_some(Self { field })
+    }
 }
 
 /// Whether the model must call a tool.
@@ -64,22 +82,31 @@ pub enum ModelMessage {
 pub enum UserContent {
     /// Text, not empty.
     Text(String),
-    /// A file as a `data:` url.
-    File {
-        /// Media type.
-        mime: String,
-        /// Its name.
-        filename: Option<String>,
-        /// `data:` url.
-        url: String,
-    },
+    /// A file.
+    File(File),
+}
+
+/// A file in a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct File {
+    /// Media type.
+    pub mime: String,
+    /// Its name.
+    pub filename: Option<String>,
+    /// `data:` url.
+    pub url: String,
 }
 
 /// Content of an assistant message.
 #[derive(Clone, Debug, PartialEq)]
 pub enum AssistantContent {
     /// Text, not empty.
-    Text(String),
+    Text {
+        /// The text.
+        text: String,
+        /// The vendor's data as the adapter gave it.
+        metadata: Option<JsonMap>,
+    },
     /// Thinking of the very model the request goes to.
     Reasoning {
         /// The text; may be empty where the vendor's data stands for it.
@@ -111,6 +138,9 @@ pub struct ToolResult {
     pub output: String,
     /// Whether it is an error.
     pub is_error: bool,
+    /// Files beside the text, of kinds the model reads. Where the vendor takes none in a result, the adapter sends them
+    /// in a message of the person behind the results.
+    pub files: Vec<File>,
 }
 
 /// A tool on offer.
@@ -128,11 +158,17 @@ pub struct ToolSpec {
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelEvent {
     /// A text block begins.
-    TextStart,
+    TextStart {
+        /// The vendor's data, under the vendor's name.
+        metadata: Option<JsonMap>,
+    },
     /// More of it.
     TextDelta(String),
     /// It ends.
-    TextEnd,
+    TextEnd {
+        /// The vendor's data to send back with it, where it came behind the text; it goes before that of the start.
+        metadata: Option<JsonMap>,
+    },
     /// A thinking block begins.
     ReasoningStart,
     /// More of it.

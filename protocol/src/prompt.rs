@@ -95,6 +95,20 @@ pub struct ShellBody {
     pub command: String,
 }
 
+/// The body of `POST /session/:id/summarize`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct SummarizeBody {
+    /// The model's provider.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// The model that writes the summary, unless the config says otherwise.
+    #[serde(rename = "modelID")]
+    pub model_id: String,
+    /// The loop goes on afterwards.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub auto: Option<bool>,
+}
+
 /// The body of `POST /session/:id/command`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct CommandBody {

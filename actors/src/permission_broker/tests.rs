@@ -2,7 +2,7 @@ use std::collections::HashSet;
 
 use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
-use protocol::config::Durability;
+use protocol::config::{Damaged, Durability};
 use protocol::{JsonMap, Session as Info, SystemClock};
 use serde_json::json;
 use storage::{Database, Frame, Sink};
@@ -36,7 +36,7 @@ impl World {
     async fn new() -> Self {
         let root = tempfile::tempdir().expect("a directory");
         let path = root.path().join("troupe.db");
-        let database = Database::open(&path, Durability::Normal, 0).await.expect("a database");
+        let database = Database::open(&path, Durability::Normal, Damaged::Salvage, 0).await.expect("a database");
         let ids = Arc::new(Ids::new(Arc::new(SystemClock), 0));
         let (sender, told) = mpsc::unbounded_channel();
         let sink = Arc::new(Told(sender));

@@ -84,9 +84,9 @@ impl Fold {
             }
             self.grow(&mut text, updates);
             match event {
-                ModelEvent::TextStart => self.begin(text_part(now), updates),
+                ModelEvent::TextStart { metadata } => self.begin(text_part(now, metadata), updates),
                 ModelEvent::ReasoningStart => self.begin(reasoning_part(now), updates),
-                ModelEvent::TextEnd => self.end_open(None, now, updates),
+                ModelEvent::TextEnd { metadata } => self.end_open(metadata, now, updates),
                 ModelEvent::ReasoningEnd { metadata } => self.end_open(metadata, now, updates),
                 ModelEvent::CallStart { id, tool } => self.call_started(id, tool, updates),
                 ModelEvent::Call { id, tool, input, metadata } => {
@@ -155,7 +155,7 @@ impl Fold {
             _ => false,
         };
         if !fits {
-            self.begin(if is_text { text_part(now) } else { reasoning_part(now) }, updates);
+            self.begin(if is_text { text_part(now, None) } else { reasoning_part(now) }, updates);
         }
     }
 
@@ -201,6 +201,7 @@ impl Fold {
                 if let Some(time) = &mut text.time {
                     time.end = Some(now.max(time.start));
                 }
+                text.metadata = metadata.or(text.metadata.take());
             }
             PartKind::Reasoning(thought) => {
                 thought.time.end = Some(now.max(thought.time.start));
@@ -240,8 +241,8 @@ impl Fold {
     }
 }
 
-fn text_part(now: u64) -> PartKind {
-    PartKind::Text(TextPart { time: Some(Span { start: now, end: None }), ..TextPart::default() })
+fn text_part(now: u64, metadata: Option<JsonMap>) -> PartKind {
+    PartKind::Text(TextPart { time: Some(Span { start: now, end: None }), metadata, ..TextPart::default() })
 }
 
 fn reasoning_part(now: u64) -> PartKind {
@@ -292,11 +293,11 @@ mod tests {
             ModelEvent::ReasoningDelta("h".into()),
             ModelEvent::ReasoningDelta("m".into()),
             ModelEvent::ReasoningEnd { metadata: None },
-            ModelEvent::TextStart,
+            ModelEvent::TextStart { metadata: None },
             ModelEvent::TextDelta("hi".into()),
             ModelEvent::CallStart { id: CallId::new("a"), tool: "read".into() },
             call("a"),
-            ModelEvent::TextEnd,
+            ModelEvent::TextEnd { metadata: None },
             ModelEvent::Finish { reason: FinishReason::ToolCalls, usage: Tokens::default() },
         ];
         let finish = fold.apply(events, 5, &mut updates);

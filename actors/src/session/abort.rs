@@ -10,7 +10,7 @@ use storage::Change;
 
 use super::command::{Abort, CommandError, Delete};
 use super::{Life, Session, Stage};
-use crate::permission_broker::Withdraw;
+use crate::permission_broker::{DropApprovals, Withdraw};
 use crate::processor::TakeOpenPart;
 use crate::session_registry::Leave;
 use crate::tool_executor::{AbortCalls, CallEnded, Outcome};
@@ -20,6 +20,8 @@ const CUT_OFF: &str = "The call was aborted before it was done.";
 
 /// What was left of a turn that was stopped.
 struct Stopped {
+    /// What its end was going to store.
+    unsaved: Vec<Change>,
     /// The part that was being written, whole: what was shown of it may not be stored yet.
     last_words: Option<Arc<Part>>,
     /// How its calls ended, as far as they did so in time.
@@ -32,9 +34,10 @@ impl Session {
     /// Begins a new epoch and drops what runs.
     fn stop_all(&mut self) -> impl Future<Output = Stopped> + use<> {
         self.state.fence = self.deps.journal.fence(&self.id);
-        let processor = match std::mem::replace(&mut self.state.stage, Stage::Aborting) {
-            Stage::Stepping(step) => step.processor,
-            _ => None,
+        let (processor, unsaved) = match std::mem::replace(&mut self.state.stage, Stage::Aborting) {
+            Stage::Stepping(step) => (step.processor, Vec::new()),
+            Stage::Closing(unsaved) => (None, unsaved),
+            _ => (None, Vec::new()),
         };
         let executor = self.state.executor.take();
         let withdrawn = self.deps.broker.send(Withdraw(self.id.clone()));
@@ -49,7 +52,7 @@ impl Session {
                 Some(executor) => executor.address.send(AbortCalls).await.unwrap_or_default(),
                 None => Vec::new(),
             };
-            Stopped { last_words, ended, withdrawn }
+            Stopped { unsaved, last_words, ended, withdrawn }
         }
     }
 
@@ -125,14 +128,26 @@ impl Session {
         changes
     }
 
+    /// Whether the newest message of the model answers this prompt and says that it failed.
+    pub(super) fn has_failed_answer(&self, prompt: &MessageId) -> bool {
+        let last = self.state.history.last_assistant().and_then(|entry| entry.info.as_assistant());
+        last.is_some_and(|answer| answer.parent_id == *prompt && answer.error.is_some())
+    }
+
+    /// Whether the turn's newest prompt has a whole answer, behind which nothing follows.
+    fn is_answered(&self) -> bool {
+        let asked = self.state.turn.as_ref().and_then(|turn| turn.answering.last());
+        let Some(last) = self.state.history.last_assistant() else { return false };
+        last.info.as_assistant().is_some_and(|answer| {
+            let is_whole = answer.time.completed.is_some() && answer.finish.is_some();
+            Some(&answer.parent_id) == asked && is_whole && !answer.summary && !last.has_calls()
+        })
+    }
+
     /// Whether the turn's newest prompt has an answer that says how it ended.
     fn has_answer(&self) -> bool {
         let asked = self.state.turn.as_ref().and_then(|turn| turn.answering.last());
-        let answers = |id: &MessageId| {
-            let last = self.state.history.last_assistant();
-            last.and_then(|entry| entry.info.as_assistant()).is_some_and(|m| m.parent_id == *id && m.error.is_some())
-        };
-        asked.is_none_or(answers)
+        asked.is_none_or(|prompt| self.has_failed_answer(prompt))
     }
 }
 
@@ -152,14 +167,19 @@ impl Handler<Abort> for Session {
         let fence = self.state.fence.clone();
         Box::pin(running.into_actor(self).then(move |stopped, session, _| {
             session.state.history.extend_part(stopped.last_words);
-            let mut changes = stopped.withdrawn;
+            let mut changes = stopped.unsaved;
+            // It came when all was said: the turn ends as it was about to.
+            let is_answered = session.state.turn.is_some() && session.is_answered();
+            changes.extend(stopped.withdrawn);
             changes.extend(session.closed_by_abort(stopped.ended));
-            if session.state.turn.is_some() && !session.has_answer() {
+            if session.state.turn.is_some() && !is_answered && !session.has_answer() {
                 changes.extend(session.answer_with_error(SessionError::aborted()));
             }
             changes.extend(session.summaries(&answered, &[]));
             changes.extend(answered.iter().map(|id| Change::TurnClosed(session.id.clone(), id.clone())));
-            changes.push(session.error_notice(SessionError::aborted()));
+            if !is_answered {
+                changes.push(session.error_notice(SessionError::aborted()));
+            }
             session.record(changes).into_actor(session).map(move |stored, session, ctx| {
                 if session.state.fence == fence {
                     match &stored {
@@ -186,7 +206,7 @@ impl Session {
 impl Handler<Delete> for Session {
     type Result = ResponseActFuture<Self, Result<(), CommandError>>;
 
-    #[expect(clippy::disallowed_methods, reason = "bounded: one in a session's life")]
+    #[expect(clippy::disallowed_methods, reason = "bounded: two in a session's life")]
     fn handle(&mut self, _: Delete, _: &mut Self::Context) -> Self::Result {
         if !matches!(self.state.life, Life::There | Life::Broken(_)) {
             return Box::pin(fut::ready(Err(CommandError::NotFound(self.id.clone()))));
@@ -203,6 +223,7 @@ impl Handler<Delete> for Session {
                 session.status.send_replace(protocol::SessionStatus::idle());
                 let (processes, id) = (session.deps.processes.clone(), session.id.clone());
                 session.deps.io.spawn(async move { processes.stop_all(&id).await });
+                session.deps.broker.do_send(DropApprovals(session.id.clone()));
                 session.deps.registry.leave.do_send(Leave(session.id.clone()));
                 Ok(())
             })

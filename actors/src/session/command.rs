@@ -4,6 +4,7 @@
 use std::time::Instant;
 
 use actix::prelude::*;
+use protocol::message::ModelRef;
 use protocol::prompt::{PromptBody, ShellBody};
 use protocol::session::UpdateSession;
 use protocol::{MessageId, MessageWithParts, Part, PartId, Session as Info, SessionId};
@@ -105,6 +106,21 @@ pub struct Prompt {
 pub struct Shell {
     /// The command.
     pub body: ShellBody,
+    /// Lets it in.
+    pub ticket: Ticket,
+}
+
+/// Write a summary that stands for the history so far. Answered when that is stored; it is written when it is its
+/// turn.
+#[derive(Message)]
+#[rtype(result = "Result<oneshot::Receiver<TurnEnd>, CommandError>")]
+pub struct Summarize {
+    /// The id of the message that asks for it: sent again it is the same request.
+    pub message_id: MessageId,
+    /// Who writes it, unless the config says otherwise.
+    pub model: ModelRef,
+    /// The loop goes on afterwards.
+    pub auto: bool,
     /// Lets it in.
     pub ticket: Ticket,
 }

@@ -33,6 +33,15 @@ impl Entry {
         texts.collect::<Vec<_>>().join("\n")
     }
 
+    /// Returns all that is said in texts.
+    pub fn text(&self) -> String {
+        let texts = self.parts.iter().filter_map(|part| match &part.kind {
+            protocol::PartKind::Text(text) => Some(text.text.as_str()),
+            _ => None,
+        });
+        texts.collect::<Vec<_>>().join("\n")
+    }
+
     /// Returns the parts that are tool calls without a result.
     pub fn open_calls(&self) -> impl Iterator<Item = &Arc<Part>> {
         self.parts.iter().filter(|part| part.as_tool().is_some_and(|tool| tool.state.is_open()))

@@ -131,9 +131,9 @@ impl Handler<Prompt> for Session {
         if let Err(error) = self.check(&ticket) {
             return Box::pin(fut::ready(Err(error)));
         }
-        if body.parts.is_empty() {
-            let error = "a prompt needs at least one part".to_owned();
-            return Box::pin(fut::ready(Err(CommandError::Invalid(error))));
+        if body.parts.is_empty() || body.no_reply != Some(true) && says_nothing(&body.parts) {
+            let error = "a prompt needs at least one part that says something: a text that isn't blank, or a file";
+            return Box::pin(fut::ready(Err(CommandError::Invalid(error.to_owned()))));
         }
         let workspace = self.deps.workspace.clone();
         let wish = Wish {
@@ -211,6 +211,14 @@ fn parts_of(parts: Vec<PartInput>, attached: Vec<Attached>) -> Vec<(Option<PartI
         }
     }
     stored
+}
+
+/// Whether the model would be told nothing: vendors refuse a request without a word of the person's.
+fn says_nothing(parts: &[PartInput]) -> bool {
+    parts.iter().all(|part| match &part.kind {
+        PartInputKind::Text { text, ignored, .. } => *ignored == Some(true) || text.trim().is_empty(),
+        _ => false,
+    })
 }
 
 fn synthetic(text: String) -> PartKind {

@@ -33,6 +33,8 @@ pub struct Situation<'a> {
     pub repeatable: &'a dyn Fn(&str) -> bool,
     /// What an open turn does.
     pub mode: Recovery,
+    /// Whether something fell: the actor, or the process before this one.
+    pub after_crash: bool,
     /// A call waits for a person: that counts no attempt.
     pub waits_for_person: bool,
     /// The session is a subagent's and nobody waits for it any more.
@@ -80,13 +82,17 @@ pub fn settle(history: &mut History, turns: &mut Vec<TurnRow>, situation: &Situa
         let goes_on = resumes && newest.as_ref() == Some(id) && is_prompt(history, turns, id);
         settle_message(history, id, goes_on, situation, &mut settled);
     }
-    if resumes {
-        if !situation.waits_for_person {
-            for turn in turns.iter_mut().filter(|turn| running.contains(&turn.message_id)) {
-                turn.attempt += 1;
-                settled.changes.push(Change::Turn(turn.clone()));
-            }
+    let first = turns.first().map(|turn| turn.message_id.clone());
+    // A prompt whose turn has left nothing may be what the crash came of: it is counted too.
+    let is_next =
+        |turn: &TurnRow| running.is_empty() && situation.after_crash && Some(&turn.message_id) == first.as_ref();
+    if (resumes || running.is_empty()) && !situation.waits_for_person {
+        for turn in turns.iter_mut().filter(|turn| running.contains(&turn.message_id) || is_next(turn)) {
+            turn.attempt += 1;
+            settled.changes.push(Change::Turn(turn.clone()));
         }
+    }
+    if resumes {
         // A command of the person's is not given twice.
         close(turns, &mut settled, |turn| running.contains(&turn.message_id) && turn.kind == TurnKind::Shell);
     } else if !running.is_empty() {

@@ -4,17 +4,19 @@
 //!   says that it was interrupted.
 //! - Nothing is empty; arguments are JSON objects; call ids are unique.
 //! - Thinking goes back only to the model it came from.
+//! - After a compaction its summary stands for what came before it.
 //! - The request never ends in a message of the model: one that was interrupted is left out.
 
 use std::collections::{HashMap, HashSet};
 
 use protocol::message::UserMessage;
-use protocol::model::{AssistantContent, ModelMessage, ToolResult, UserContent};
+use protocol::model::{AssistantContent, File, ModelMessage, ToolResult, UserContent};
 use protocol::part::{FilePart, ToolPart};
 use protocol::provider::Model;
 use protocol::{AssistantMessage, CallId, Message, MessageId, Part, PartKind, SessionError, ToolState};
 use serde_json::Value;
 
+use super::compaction::view::View;
 use super::history::Entry;
 
 /// What the model reads where a call has no result.
@@ -25,8 +27,12 @@ const NO_OUTPUT: &str = "(no output)";
 const CLEARED: &str = "[the output of this call was cleared to make room; call again if it is needed]";
 /// What the model reads before files that a tool gave.
 const ATTACHED: &str = "Files from the tool results above:";
+/// What stands for the history that a summary follows.
+const SO_FAR: &str = "Tell in notes what happened in this conversation so far.";
+/// What stands between a summary and an answer whose beginning is in it.
+const FROM_HERE: &str = "Go on from where these notes end.";
 /// What stands for a prompt that was given to a subagent.
-const DELEGATED: &str = "The person gave this task to a subagent:";
+const DELEGATED: &str = "The person gave work to a subagent; the call that follows is theirs.";
 
 /// What decides how history is told to a model.
 pub struct Target<'a> {
@@ -42,7 +48,18 @@ pub struct Target<'a> {
 pub fn compile(history: &[Entry], target: &Target<'_>) -> Vec<ModelMessage> {
     let mut messages = Vec::new();
     let mut used = HashSet::new();
-    for entry in conversation(history, target.unseen) {
+    let view = View::of(history);
+    if let Some((request, summary)) = view.summary {
+        let mut content = vec![UserContent::Text(SO_FAR.to_owned())];
+        content.extend(request.parts.iter().filter_map(|part| user_content(part, target.model)));
+        messages.push(ModelMessage::User(content));
+        messages.push(ModelMessage::Assistant(vec![AssistantContent::Text { text: summary.text(), metadata: None }]));
+        if view.tail.first().is_some_and(|entry| entry.info.as_user().is_none()) {
+            messages.push(ModelMessage::User(vec![UserContent::Text(FROM_HERE.to_owned())]));
+        }
+    }
+    let seen: Vec<&Entry> = view.tail.into_iter().chain(view.since).collect();
+    for entry in conversation(&seen, target.unseen) {
         match &*entry.info {
             Message::User(user) => push_user(&mut messages, user, &entry.parts, target),
             Message::Assistant(assistant) => push_assistant(&mut messages, assistant, &entry.parts, target, &mut used),
@@ -62,14 +79,14 @@ pub fn compile(history: &[Entry], target: &Target<'_>) -> Vec<ModelMessage> {
 
 /// The messages in the order of the talk: an answer comes after the prompt it answers and before the next, also when
 /// the next prompt was stored while the answer was being written.
-fn conversation<'a>(history: &'a [Entry], unseen: &HashSet<MessageId>) -> Vec<&'a Entry> {
+fn conversation<'a>(history: &[&'a Entry], unseen: &HashSet<MessageId>) -> Vec<&'a Entry> {
     let places: HashMap<&MessageId, usize> =
         history.iter().enumerate().map(|(place, entry)| (entry.info.id(), place)).collect();
     let mut told: Vec<(usize, usize, &Entry)> = history
         .iter()
         .enumerate()
         .filter(|(_, entry)| !unseen.contains(entry.info.id()))
-        .map(|(own, entry)| match &*entry.info {
+        .map(|(own, &entry)| match &*entry.info {
             Message::User(_) => (own, own, entry),
             // An answer whose prompt is gone, or that comes before it, stays where it is.
             Message::Assistant(m) => (places.get(&m.parent_id).map_or(own, |place| (*place).min(own)), own, entry),
@@ -90,7 +107,7 @@ fn user_content(part: &Part, model: &Model) -> Option<UserContent> {
     match &part.kind {
         PartKind::Text(text) if !text.ignored && !text.text.is_empty() => Some(UserContent::Text(text.text.clone())),
         PartKind::File(file) => file_content(file, model),
-        PartKind::Subtask(task) => Some(UserContent::Text(format!("{DELEGATED} {}", task.prompt))),
+        PartKind::Subtask(_) => Some(UserContent::Text(DELEGATED.to_owned())),
         _ => None,
     }
 }
@@ -111,10 +128,8 @@ fn file_content(file: &FilePart, model: &Model) -> Option<UserContent> {
             "ERROR: {name:?} can't be shown: this model reads no {kind}. Tell the person."
         )));
     }
-    file.url.starts_with("data:").then(|| UserContent::File {
-        mime: file.mime.clone(),
-        filename: file.filename.clone(),
-        url: file.url.clone(),
+    file.url.starts_with("data:").then(|| {
+        UserContent::File(File { mime: file.mime.clone(), filename: file.filename.clone(), url: file.url.clone() })
     })
 }
 
@@ -137,7 +152,10 @@ fn push_assistant(
     let mut files = Vec::new();
     for part in parts {
         match &part.kind {
-            PartKind::Text(text) if !text.text.is_empty() => content.push(AssistantContent::Text(text.text.clone())),
+            PartKind::Text(text) if !text.text.is_empty() => {
+                let metadata = text.metadata.clone().filter(|_| is_own);
+                content.push(AssistantContent::Text { text: text.text.clone(), metadata });
+            }
             PartKind::Reasoning(thought) if is_own && !(thought.text.is_empty() && thought.metadata.is_none()) => {
                 content.push(AssistantContent::Reasoning {
                     text: thought.text.clone(),
@@ -180,7 +198,7 @@ fn result(id: CallId, tool: &ToolPart) -> ToolResult {
         ToolState::Pending { .. } | ToolState::Running { .. } => (INTERRUPTED, true),
     };
     let output = if output.is_empty() { NO_OUTPUT } else { output };
-    ToolResult { id, tool: tool.tool.clone(), output: output.to_owned(), is_error }
+    ToolResult { id, tool: tool.tool.clone(), output: output.to_owned(), is_error, files: Vec::new() }
 }
 
 fn attachments(tool: &ToolPart) -> impl Iterator<Item = &FilePart> {

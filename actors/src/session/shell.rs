@@ -173,7 +173,7 @@ impl Session {
             return false;
         }
         let (user_id, message_id) = (running.user_id.clone(), running.message_id.clone());
-        self.state.stage = Stage::Closing;
+        self.state.stage = Stage::Closing(Vec::new());
         let mut changes = Vec::new();
         if let Some(mut message) = self.state.history.get(&message_id).and_then(|e| e.info.as_assistant().cloned()) {
             message.time.completed = Some(self.now().max(message.time.created));

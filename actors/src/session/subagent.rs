@@ -5,21 +5,38 @@ use std::sync::Arc;
 
 use actix::prelude::*;
 use protocol::message::{ModelRef, UserTime};
-use protocol::part::{PartKind, TextPart};
+use protocol::model::FinishReason;
+use protocol::part::{PartKind, Started, SubtaskPart, TextPart, ToolPart};
 use protocol::permission::{Action, Rule};
+use protocol::prompt::{PartInput, PartInputKind, PromptBody};
 use protocol::session::SessionTime;
-use protocol::{JsonMap, Message, MessageId, Part, Session as Info, SessionId, ToolState, UserMessage};
+use protocol::{
+    AssistantMessage, JsonMap, Message, MessageId, Part, Session as Info, SessionError, SessionId, ToolState,
+    UserMessage,
+};
 use serde_json::json;
 use storage::Change;
 use storage::journal::TurnKind;
 use tools::{Delegation, ToolError};
 
+use super::history::Entry;
+use super::step::StepKind;
 use super::{Session, Stage, remembered, turn_row};
 use crate::tool_executor::{Delegate, Delegated};
 use crate::workspace::{GetSetup, Setup, Wish};
 
 /// How deep subagents may be nested by default: they start none of their own. Source: OpenCode `subagent_depth`.
 const DEFAULT_DEPTH: u32 = 1;
+
+/// The tool that gives work to subagents.
+const TASK: &str = "task";
+
+/// Whether a message is the call by which the runtime gave a subagent what a prompt asks for: it has no step of a
+/// model's.
+fn is_of_subtask(entry: &Entry, prompt: &MessageId) -> bool {
+    entry.info.as_assistant().is_some_and(|message| message.parent_id == *prompt)
+        && entry.parts.first().and_then(|part| part.as_tool()).is_some_and(|tool| tool.tool == TASK)
+}
 
 impl Handler<Delegate> for Session {
     type Result = ResponseActFuture<Self, Result<Delegated, ToolError>>;
@@ -66,15 +83,89 @@ impl Handler<Delegate> for Session {
 }
 
 impl Session {
+    /// The work for a subagent that a prompt still asks for: each part of it is done in turn, before the model answers.
+    pub(super) fn next_subtask(&self, prompt: &MessageId) -> Option<SubtaskPart> {
+        let entry = self.state.history.get(prompt)?;
+        let mut tasks = entry.parts.iter().filter_map(|part| match &part.kind {
+            PartKind::Subtask(task) => Some(task),
+            _ => None,
+        });
+        let first = tasks.next()?;
+        let done = self.state.history.entries().iter().filter(|entry| is_of_subtask(entry, prompt)).count();
+        std::iter::once(first).chain(tasks).nth(done).cloned()
+    }
+
+    /// Starts the step that gives a subagent the work a prompt asks for.
+    pub(super) fn begin_subtask(
+        &mut self,
+        setup: Arc<Setup>,
+        user: &UserMessage,
+        task: SubtaskPart,
+        ctx: &mut Context<Self>,
+    ) {
+        let wish = Wish { agent: Some(user.agent.clone()), model: Some(user.model.clone()), ..Wish::default() };
+        let answerer = match setup.answerer(&wish) {
+            Ok(answerer) => answerer,
+            Err(error) => return self.fail_turn(SessionError::unknown(error.to_string()), ctx),
+        };
+        let message = AssistantMessage {
+            mode: task.agent.clone(),
+            agent: task.agent.clone(),
+            ..self.new_answer(&setup, &answerer, &user.id)
+        };
+        let message_id = message.id.clone();
+        let mut input = JsonMap::from_iter([
+            ("prompt".to_owned(), json!(task.prompt)),
+            ("description".to_owned(), json!(task.description)),
+            ("subagent_type".to_owned(), json!(task.agent)),
+        ]);
+        input.extend(task.command.as_ref().map(|command| ("command".to_owned(), json!(command))));
+        let state = ToolState::Running {
+            input: input.into(),
+            title: None,
+            metadata: None,
+            time: Started { start: message.time.created },
+        };
+        let call_id = self.deps.ids.ulid();
+        let kind = PartKind::Tool(ToolPart { call_id, tool: TASK.into(), state, metadata: None });
+        let changes = vec![self.put_message(Message::Assistant(message)), self.put_new_part(&message_id, kind)];
+        self.record(changes).detach();
+        let parts = self.state.history.get(&message_id).map(|entry| entry.parts.clone()).unwrap_or_default();
+        self.start_calls(setup, answerer, &message_id, StepKind::Subtask(Box::new(task)), &parts, ctx);
+    }
+
+    /// As on the wire, the message is done before its call is.
+    pub(super) fn complete_subtask(&mut self, message: &MessageId) -> Option<Change> {
+        let mut message = self.state.history.get(message)?.info.as_assistant()?.clone();
+        message.finish = Some(FinishReason::ToolCalls.as_str().to_owned());
+        message.time.completed = Some(self.now().max(message.time.created));
+        Some(self.put_message(Message::Assistant(message)))
+    }
+
+    /// What a step is for that a crash left with only calls to do.
+    pub(super) fn kind_of_rerun(&self, message: &MessageId) -> StepKind {
+        let Some(entry) = self.state.history.get(message) else { return StepKind::Calls };
+        let Some(parent) = entry.info.as_assistant().map(|m| m.parent_id.clone()) else { return StepKind::Calls };
+        if !is_of_subtask(entry, &parent) {
+            return StepKind::Calls;
+        }
+        let input = entry.parts.first().and_then(|part| part.as_tool()).map(|tool| tool.state.input().clone());
+        let parts = self.state.history.get(&parent).map(|entry| entry.parts.as_slice()).unwrap_or_default();
+        let task = parts.iter().find_map(|part| match &part.kind {
+            PartKind::Subtask(task) if input.as_ref().is_some_and(|i| i["prompt"] == task.prompt) => Some(task.clone()),
+            _ => None,
+        });
+        task.map_or(StepKind::Calls, |task| StepKind::Subtask(Box::new(task)))
+    }
+
     /// The child the call started before a crash.
     fn earlier_child(&self, told: &Delegate) -> Option<Delegated> {
         let part = self.state.history.part(&told.message_id, &told.part_id)?;
         let ToolState::Running { metadata: Some(metadata), .. } = &part.as_tool()?.state else { return None };
         let id = |key: &str| metadata.get(key).and_then(|value| value.as_str());
-        Some(Delegated {
-            session_id: SessionId::parse(id("sessionId")?).ok()?,
-            message_id: MessageId::parse(id("messageId")?).ok()?,
-        })
+        let message_id = MessageId::parse(id("messageId")?).ok()?;
+        let prompt = told.delegation.resume.is_some().then(|| prompt_again(told, &message_id, None));
+        Some(Delegated { session_id: SessionId::parse(id("sessionId")?).ok()?, message_id, prompt })
     }
 
     fn start_child(
@@ -98,31 +189,36 @@ impl Session {
             ..Wish::default()
         };
         let mut answerer = setup.answerer(&wish).map_err(|error| ToolError::failed(error.to_string()))?;
-        if let Some(own) = answerer.agent.model.clone() {
+        let of_task = match &step.kind {
+            StepKind::Subtask(task) => task.model.clone(),
+            _ => None,
+        };
+        if let Some(own) = of_task.or_else(|| answerer.agent.model.clone()) {
             let wish = Wish { model: Some(own), ..wish };
             answerer = setup.answerer(&wish).map_err(|error| ToolError::failed(error.to_string()))?;
         }
-        let now = self.now();
-        let mut changes = Vec::new();
-        let info = match child {
-            Some(child) if child.parent_id.as_ref() == Some(&self.id) => child,
-            Some(child) => {
+        if let Some(child) = child {
+            if child.parent_id.as_ref() != Some(&self.id) {
                 return Err(ToolError::failed(format!("{} is no subagent of this session", child.id)));
             }
-            None => {
-                let may_delegate = depth < most && speaks_of_task(&answerer.agent.permission);
-                let info = self.child_info(&told.delegation, may_delegate, now);
-                changes.push(Change::SessionCreated(Arc::new(info.clone())));
-                info
-            }
-        };
+            let message_id = self.deps.ids.message();
+            let changes = self.name_child(told, &child.id, &message_id, &answerer.model_ref);
+            let prompt = Some(prompt_again(told, &message_id, Some(answerer.model_ref)));
+            return Ok((changes.into_iter().collect(), Delegated { session_id: child.id, message_id, prompt }));
+        }
+        let now = self.now();
+        let may_delegate = depth < most && speaks_of_task(&answerer.agent.permission);
+        let mut info = self.child_info(&told.delegation, may_delegate, now);
+        let mut changes = vec![Change::SessionCreated(Arc::new(info.clone()))];
+        info.model = Some(remembered(&answerer.model_ref));
+        changes.push(Change::SessionUpdated(Arc::new(info.clone())));
         let (user, part) = self.child_prompt(&info.id, &answerer.agent.name, &answerer.model_ref, told, now);
         let message_id = user.id.clone();
         changes.push(Change::Turn(turn_row(&info.id, &message_id, TurnKind::Prompt, now)));
         changes.insert(changes.len() - 1, Change::MessageUpdated(Arc::new(Message::User(user))));
         changes.insert(changes.len() - 1, Change::PartUpdated(Arc::new(part)));
         changes.extend(self.name_child(told, &info.id, &message_id, &answerer.model_ref));
-        Ok((changes, Delegated { session_id: info.id, message_id }))
+        Ok((changes, Delegated { session_id: info.id, message_id, prompt: None }))
     }
 
     fn child_info(&self, delegation: &Delegation, may_delegate: bool, now: u64) -> Info {
@@ -202,6 +298,28 @@ impl Session {
         ]);
         Some(self.put_part(part))
     }
+}
+
+/// The prompt for a subagent that is there already: its own session takes it.
+fn prompt_again(told: &Delegate, message_id: &MessageId, model: Option<ModelRef>) -> Box<PromptBody> {
+    let text = PartInputKind::Text {
+        text: told.delegation.prompt.clone(),
+        synthetic: None,
+        ignored: None,
+        time: None,
+        metadata: None,
+    };
+    Box::new(PromptBody {
+        message_id: Some(message_id.clone()),
+        model,
+        agent: Some(told.delegation.agent.clone()),
+        no_reply: None,
+        tools: None,
+        format: None,
+        system: None,
+        variant: None,
+        parts: vec![PartInput { id: None, kind: text }],
+    })
 }
 
 /// Returns whether rules speak of `task` by its name. A subagent whose rules don't may start none, even where

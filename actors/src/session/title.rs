@@ -2,12 +2,16 @@
 
 use std::sync::Arc;
 
+use actix::prelude::*;
 use futures::StreamExt;
-use protocol::model::{ModelEvent, ModelMessage, ModelRequest, ToolChoice, UserContent};
-use protocol::{JsonMap, SessionId};
-
-use crate::workspace::catalogue::Chosen;
 use protocol::agent::Agent;
+use protocol::model::{ModelEvent, ModelMessage, ModelRequest, Reasoning, ToolChoice, UserContent};
+use protocol::{JsonMap, MessageId, SessionId};
+
+use super::Session;
+use super::history::Entry;
+use crate::workspace::catalogue::Chosen;
+use crate::workspace::{Answerer, Setup};
 
 /// Longest title, in characters.
 const MAX_CHARS: usize = 100;
@@ -42,6 +46,7 @@ pub fn request(session_id: &SessionId, agent: &Agent, chosen: &Chosen, text: Str
         max_output_tokens: model.limit.output,
         temperature: agent.temperature.filter(|_| model.capabilities.temperature),
         top_p: agent.top_p,
+        reasoning: Reasoning::of(&model.capabilities),
         options: JsonMap::new(),
         headers: model.headers.clone(),
     }
@@ -71,6 +76,43 @@ fn clean(said: &str) -> Option<String> {
     let line = line.trim_matches(['"', '\'', '`', '*', '#', ' ']);
     let title: String = line.chars().take(MAX_CHARS).collect();
     (!title.is_empty()).then_some(title)
+}
+
+impl Session {
+    /// A session without a title of its own is given one, beside its first step.
+    pub(super) fn ask_for_title(
+        &mut self,
+        setup: &Setup,
+        answerer: &Answerer,
+        user: &MessageId,
+        ctx: &mut Context<Self>,
+    ) {
+        if self.state.asked_for_title || self.state.info.parent_id.is_some() {
+            return;
+        }
+        self.state.asked_for_title = true;
+        if !is_default(&self.state.info.title) {
+            return;
+        }
+        let (Ok(chosen), Some(agent)) = (setup.small_model(&answerer.model_ref), setup.agents.get("title")) else {
+            return;
+        };
+        let text = self.state.history.get(user).map(Entry::own_text).unwrap_or_default();
+        if text.trim().is_empty() {
+            return;
+        }
+        let request = request(&self.id, agent, &chosen, text);
+        let asked = self.deps.io.spawn(ask(chosen.provider, request));
+        ctx.spawn(asked.into_actor(self).map(|title, session, _| {
+            // A person may have given one meanwhile.
+            if let Ok(Some(title)) = title
+                && is_default(&session.state.info.title)
+            {
+                let change = session.change_info(|info| info.title = title);
+                session.record(vec![change]).detach();
+            }
+        }));
+    }
 }
 
 #[cfg(test)]

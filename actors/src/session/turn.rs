@@ -8,6 +8,8 @@ use storage::Change;
 use storage::journal::TurnKind;
 
 use super::command::{CommandError, WaitTurn};
+use super::compaction::Effort;
+use super::compaction::view::{is_auto, is_request};
 use super::{Session, Stage, Turn, TurnEnd, TurnGone};
 use crate::workspace::DiffSnapshots;
 use tokio::sync::oneshot;
@@ -36,18 +38,34 @@ impl Session {
     /// Begins the turn of the first prompt in the queue.
     pub(super) fn begin_turn(&mut self, _: &mut Context<Self>) {
         let answering = self.state.queue.front().map(|next| next.row.message_id.clone()).into_iter().collect();
-        self.state.turn =
-            Some(Turn { answering, steps: 0, cut_in_a_row: 0, before: None, after: None, is_fresh: false });
+        self.state.turn = Some(Turn {
+            answering,
+            steps: 0,
+            cut_in_a_row: 0,
+            effort: Effort::default(),
+            before: None,
+            after: None,
+            is_fresh: false,
+        });
         self.record(vec![self.set_status(SessionStatus::Busy)]).detach();
     }
 
-    /// Takes prompts that came meanwhile into the running turn: those that speak to the same agent and model.
+    /// Takes prompts that came meanwhile into the running turn: those that speak to the same agent and model. A
+    /// compaction of the loop's own, left by a crash, is always one of them.
     pub(super) fn join_waiting(&mut self) {
         let Some(turn) = &mut self.state.turn else { return };
         let history = &self.state.history;
         let asked = |id: &MessageId| history.get(id).and_then(|entry| entry.info.as_user().cloned());
         let Some(current) = turn.answering.last().and_then(asked) else { return };
+        let is_compaction = |id: &MessageId| history.get(id).is_some_and(is_request);
+        if turn.answering.last().is_some_and(is_compaction) {
+            return;
+        }
         for queued in self.state.queue.iter().skip(turn.answering.len()) {
+            if queued.row.kind == TurnKind::Compact && history.get(&queued.row.message_id).is_some_and(is_auto) {
+                turn.answering.push(queued.row.message_id.clone());
+                break;
+            }
             let joins = queued.row.kind == TurnKind::Prompt
                 && asked(&queued.row.message_id).is_some_and(|user| {
                     user.agent == current.agent
@@ -65,15 +83,18 @@ impl Session {
     /// Ends the turn: works out what it changed, stores its end, answers who waits, looks at the queue.
     /// `changes` is what the last step still has to store.
     pub(super) fn close_turn(&mut self, changes: Vec<Change>, error: Option<SessionError>, ctx: &mut Context<Self>) {
-        self.state.stage = Stage::Closing;
         let trees = self.state.turn.as_ref().and_then(|turn| Some((turn.before.clone()?, turn.after.clone()?)));
         match trees.filter(|(before, after)| before != after) {
             None => self.store_end(changes, error, Vec::new(), ctx),
             Some((from, to)) => {
                 let fence = self.state.fence.clone();
                 let diff = self.deps.workspace.send(DiffSnapshots { from, to });
+                self.state.stage = Stage::Closing(changes);
                 ctx.spawn(diff.into_actor(self).map(move |diff, session, ctx| {
-                    if session.state.fence == fence {
+                    if session.state.fence == fence
+                        && let Stage::Closing(changes) = &mut session.state.stage
+                    {
+                        let changes = std::mem::take(changes);
                         let diffs = diff.ok().and_then(Result::ok).unwrap_or_default();
                         session.store_end(changes, error, diffs, ctx);
                     }
@@ -89,6 +110,7 @@ impl Session {
         diffs: Vec<FileDiff>,
         ctx: &mut Context<Self>,
     ) {
+        self.state.stage = Stage::Closing(Vec::new());
         let answered = self.state.turn.as_ref().map(|turn| turn.answering.clone()).unwrap_or_default();
         changes.extend(self.summaries(&answered, &diffs));
         changes.extend(answered.iter().map(|id| Change::TurnClosed(self.id.clone(), id.clone())));

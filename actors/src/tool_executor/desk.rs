@@ -2,10 +2,12 @@
 
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use futures::FutureExt;
 use futures::future::BoxFuture;
+use protocol::prompt::PromptBody;
 use protocol::question::{Answers, Question};
 use protocol::{Event, JsonMap, PartId, SessionId, Todo};
 use serde_json::{Value, json};
@@ -20,11 +22,11 @@ use super::limits::Signals;
 use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
 use crate::permission_broker::{self as broker, Asker};
-use crate::session_registry::{AbortSession, AwaitTurn};
+use crate::session_registry::{AbortSession, AwaitTurn, LastWords};
 use crate::workspace::{Freshness, TakeSnapshot};
 
 /// How long a call waits before it asks a broker again that went away.
-const ASK_AGAIN: std::time::Duration = std::time::Duration::from_millis(100);
+const ASK_AGAIN: Duration = Duration::from_millis(100);
 
 /// The snapshot before a step's first effects: taken once, by whichever call comes first.
 pub struct SnapshotGate {
@@ -58,6 +60,8 @@ pub struct Delegated {
     pub session_id: SessionId,
     /// The prompt it answers.
     pub message_id: protocol::MessageId,
+    /// The prompt itself, where it is still to be given.
+    pub prompt: Option<Box<PromptBody>>,
 }
 
 /// What a running call asks of the runtime.
@@ -68,6 +72,8 @@ pub struct CallDesk {
     part_id: PartId,
     gate: Arc<super::SnapshotGate>,
     changes_files: bool,
+    /// Most time of a subagent.
+    task_limit: Option<Duration>,
     cancel: CancellationToken,
     place: Place,
     waiting: Arc<watch::Sender<usize>>,
@@ -85,6 +91,7 @@ impl CallDesk {
             part_id: call.part_id.clone(),
             gate: call.gate.clone(),
             changes_files: call.tool.traits().changes_files,
+            task_limit: Some(call.place.config.troupe.task.timeout_ms).filter(|ms| *ms > 0).map(Duration::from_millis),
             cancel,
             place,
             waiting: Arc::new(waiting),
@@ -220,25 +227,56 @@ impl Desk for CallDesk {
             let gone = || ToolError::failed("the session that called is gone");
             let (message_id, part_id) = (self.asker.message_id.clone(), self.part_id.clone());
             let started = self.deps.session.delegate.send(Delegate { message_id, part_id, delegation });
-            let Delegated { session_id, message_id } = started.await.map_err(|_| gone())??;
-            loop {
-                let wait = AwaitTurn { session_id: session_id.clone(), message_id: message_id.clone() };
-                tokio::select! {
-                    () = self.cancel.cancelled() => {
-                        // The subagent stops with its parent; nobody waits for how it ends.
-                        let _ = self.deps.session.stop.send(AbortSession(session_id.clone())).await;
-                        return Err(ToolError::Aborted);
-                    }
-                    ended = self.deps.session.wait.send(wait) => match ended {
-                        Ok(Ok(answer)) => return Ok(tools::Delegated { session_id, answer }),
-                        Ok(Err(error)) => return Err(ToolError::failed(error.to_string())),
-                        // Its actor fell and comes back: wait anew.
-                        Err(_) => self.pause().await?,
-                    }
+            let Delegated { session_id, message_id, prompt } = started.await.map_err(|_| gone())??;
+            let limit = async {
+                match self.task_limit {
+                    Some(limit) => tokio::time::sleep(limit).await,
+                    None => std::future::pending().await,
                 }
-            }
+            };
+            let wait = AwaitTurn { session_id: session_id.clone(), message_id, prompt };
+            let answer = tokio::select! {
+                // The subagent stops with its parent; nobody waits for how it ends.
+                () = self.cancel.cancelled() => {
+                    self.stop(&session_id).await;
+                    return Err(ToolError::Aborted);
+                }
+                () = limit => Err(self.out_of_time(wait).await),
+                words = self.last_words(&wait) => {
+                    let LastWords { text, error } = words?;
+                    error.map_or(Ok(text), Err)
+                }
+            };
+            Ok(tools::Delegated { session_id, answer })
         }
         .boxed()
+    }
+}
+
+impl CallDesk {
+    /// Waits for the end of a subagent's turn, through all falls of its actor.
+    async fn last_words(&self, wait: &AwaitTurn) -> Result<LastWords, ToolError> {
+        loop {
+            match self.deps.session.wait.send(wait.clone()).await {
+                Ok(words) => return words.map_err(|error| ToolError::failed(error.to_string())),
+                Err(_) => self.pause().await?,
+            }
+        }
+    }
+
+    async fn stop(&self, session: &SessionId) {
+        let _ = self.deps.session.stop.send(AbortSession(session.clone())).await;
+    }
+
+    /// Stops a subagent that took too long; returns what is to be said of it.
+    async fn out_of_time(&self, wait: AwaitTurn) -> String {
+        self.stop(&wait.session_id).await;
+        let said = match self.last_words(&AwaitTurn { prompt: None, ..wait }).await {
+            Ok(words) if !words.text.trim().is_empty() => format!(" What it had said:\n{}", words.text),
+            _ => String::new(),
+        };
+        let seconds = self.task_limit.unwrap_or_default().as_secs();
+        format!("It did not end within its time limit of {seconds} s and was stopped.{said}")
     }
 }
 

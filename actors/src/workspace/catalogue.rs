@@ -21,10 +21,14 @@ const PREFERRED: [&str; 4] = ["gpt-5", "claude-sonnet-4", "big-pickle", "gemini-
 pub const HIDDEN: &str = "***";
 
 /// Providers and models in use.
+#[derive(Clone)]
 pub struct Catalogue {
     providers: IndexMap<String, Known>,
+    /// Windows that servers named: the configured size, and theirs.
+    learned: HashMap<ModelRef, (u64, u64)>,
 }
 
+#[derive(Clone)]
 struct Known {
     info: Provider,
     /// The adapter of each package its models use.
@@ -87,7 +91,22 @@ impl Catalogue {
         if providers.is_empty() {
             providers.insert("demo".into(), Known::demo(http));
         }
-        Self { providers }
+        Self { providers, learned: HashMap::new() }
+    }
+
+    /// Notes that a server says that a model takes this many tokens. From then on that is the model's limit.
+    pub fn learn(&mut self, model: &ModelRef, tokens: u64) {
+        let known = self.providers.get_mut(&model.provider_id).and_then(|p| p.info.models.get_mut(&model.model_id));
+        let Some(known) = known else { return };
+        let configured = self.learned.get(&plain(model)).map_or(known.limit.context, |(configured, _)| *configured);
+        known.limit.context = tokens;
+        known.limit.output = known.limit.output.min(tokens / 2);
+        self.learned.insert(plain(model), (configured, tokens));
+    }
+
+    /// Returns the configured window of a model and the one its server named, where it named one.
+    pub fn learned(&self, model: &ModelRef) -> Option<(u64, u64)> {
+        self.learned.get(&plain(model)).copied()
     }
 
     /// Returns all providers, secrets left out.
@@ -131,6 +150,11 @@ impl Catalogue {
         let named = wanted.variant.as_deref().and_then(|name| model.variants.as_ref()?.get(name));
         Ok(Chosen { model: Arc::new(model.clone()), variant: named.cloned().unwrap_or_default(), provider })
     }
+}
+
+/// A model whatever its variant.
+fn plain(model: &ModelRef) -> ModelRef {
+    ModelRef { variant: None, ..model.clone() }
 }
 
 impl Known {

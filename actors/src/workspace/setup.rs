@@ -29,6 +29,7 @@ use super::toolbox::toolbox;
 const DEFAULT_AGENT: &str = "build";
 
 /// What is known of a directory.
+#[derive(Clone)]
 pub struct Setup {
     /// The directory.
     pub directory: PathBuf,

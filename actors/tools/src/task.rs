@@ -87,7 +87,7 @@ impl Task {
                     format!("<task id=\"{id}\" state=\"completed\">\n<task_result>\n{text}\n</task_result>\n</task>");
                 Ok(ToolOutput::new(input.description, output, json!({ "sessionId": id })))
             }
-            Err(error) => Err(ToolError::failed(format!("The subagent failed (task_id: {id}): {error}"))),
+            Err(error) => Err(ToolError::failed(format!("Subagent failed (task_id: {id}): {error}"))),
         }
     }
 }

@@ -50,6 +50,7 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     let body = if body.is_empty() { b"{}" } else { body };
+    must_be_object(body)?;
     let no_json = |error: &serde_json::Error| ApiError::payload(format!("the body is no JSON: {error}"));
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| match error.inner() {
@@ -58,6 +59,18 @@ fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     })?;
     reader.end().map_err(|error| no_json(&error))?;
     Ok(value)
+}
+
+/// Returns an error for JSON that is no object: a list would be read as an object's values in their order.
+fn must_be_object(body: &[u8]) -> Result<(), ApiError> {
+    if body.trim_ascii_start().first() == Some(&b'{') {
+        return Ok(());
+    }
+    match serde_json::from_slice::<Value>(body) {
+        Ok(value) => Err(ApiError::payload(format!("Expected object, got {}", cut(&value.to_string())))),
+        // What is wrong with it is said by who reads it.
+        Err(_) => Ok(()),
+    }
 }
 
 /// What is wrong with a body, and where, in the form clients of the wire know.
@@ -119,10 +132,13 @@ fn value_at(body: &[u8], path: &Path) -> String {
         Segment::Seq { index } => value.get(*index),
         Segment::Enum { .. } | Segment::Unknown => Some(value),
     });
-    let text = found.map(Value::to_string).unwrap_or_default();
+    cut(&found.map(Value::to_string).unwrap_or_default())
+}
+
+fn cut(text: &str) -> String {
     match text.char_indices().nth(SHOWN) {
         Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()),
-        None => text,
+        None => text.to_owned(),
     }
 }
 
@@ -152,6 +168,8 @@ mod tests {
         );
         assert!(error::<CreateSession>(r#"{"title":5}"#).ends_with("at [\"title\"]"));
         assert!(error::<CreateSession>(r#"{} {}"#).contains("no JSON"));
+        assert_eq!(error::<CreateSession>(r#" ["x"]"#), r#"Expected object, got ["x"]"#);
+        assert_eq!(error::<CreateSession>("null"), "Expected object, got null");
         assert_eq!(error::<CreateSession>(""), "");
     }
 

@@ -42,7 +42,8 @@ const PIECE: usize = 64 * 1024;
 
 /// Answers with the stream.
 pub fn stream(server: web::Data<Server>, scope: Scope, request: &HttpRequest) -> HttpResponse {
-    let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let last = request.headers().get("last-event-id").and_then(|id| id.to_str().ok());
+    let last = last.filter(|id| !id.is_empty()).map(str::to_owned);
     let after = last.or_else(|| Query::of(request.query_string()).text("after").map(str::to_owned));
     let reader = Reader {
         server,

@@ -1,5 +1,5 @@
 //! Who may come in: a password where one is set; of web pages only this machine's own and those that were named; no
-//! foreign `Host`. Adds the CORS headers.
+//! foreign `Host`. Adds the CORS headers, and logs the requests of other machines.
 //!
 //! A page of the internet can send requests to this machine, by its address or by a name that is made to point here
 //! (DNS rebinding). The browser says where the page is from (`Origin`) and which name it used (`Host`); programs that
@@ -28,6 +28,8 @@ use crate::query::Query;
 const METHODS: HeaderValue = HeaderValue::from_static("GET, HEAD, PUT, PATCH, POST, DELETE");
 /// How long it may remember that, in seconds.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("86400");
+/// Most characters of a path in the log.
+const LOGGED_PATH: usize = 200;
 /// Pages of programs that bring their own browser, and the web client of OpenCode.
 const ORIGINS: [&str; 2] = ["tauri://localhost", "https://app.opencode.ai"];
 /// Pages this machine serves itself, on any port.
@@ -64,10 +66,12 @@ pub async fn guard(
     };
     let verdict = judge(&server.access, &Visit::of(&request));
     let allowed = allowed_origin(&server.access, &request);
+    let guest = Guest::of(&request);
     let answer = match verdict {
         Verdict::Enter => {
             let mut response = next.call(request).await?.map_into_left_body::<BoxBody>();
             mark(response.headers_mut(), allowed);
+            guest.inspect(|guest| guest.log(response.status()));
             return Ok(response);
         }
         Verdict::Preflight => preflight(request.headers()),
@@ -78,7 +82,29 @@ pub async fn guard(
     };
     let mut response = request.into_response(answer).map_into_right_body();
     mark(response.headers_mut(), allowed);
+    guest.inspect(|guest| guest.log(response.status()));
     Ok(response)
+}
+
+/// A request of another machine. Its query is left out: it may hold the password.
+#[derive(Debug, PartialEq, Eq)]
+struct Guest {
+    peer: IpAddr,
+    method: Method,
+    path: String,
+}
+
+impl Guest {
+    fn of(request: &ServiceRequest) -> Option<Self> {
+        let peer = request.peer_addr()?.ip().to_canonical();
+        let path = || request.path().chars().take(LOGGED_PATH).collect();
+        (!peer.is_loopback()).then(|| Self { peer, method: request.method().clone(), path: path() })
+    }
+
+    fn log(&self, status: StatusCode) {
+        let Self { peer, method, path } = self;
+        tracing::info!(%peer, %method, path, status = status.as_u16(), "a request of another machine");
+    }
 }
 
 /// The answer to a browser that asks what it may send. It is the same for all: what counts is whether the origin is
@@ -156,7 +182,7 @@ fn judge(access: &Access, visit: &Visit<'_>) -> Verdict {
     }
     if let Some(origin) = visit.origin.filter(|origin| !may_come(access, origin, visit.host)) {
         return Verdict::Refuse(format!(
-            "pages from {origin:?} are refused: name the origin in the config under server.cors, or with --cors"
+            "pages from {origin:?} are refused: name the origin in the global config under server.cors, or with --cors"
         ));
     }
     if visit.over_socket || has_password(access, visit) { Verdict::Enter } else { Verdict::AskPassword }

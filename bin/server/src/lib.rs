@@ -44,7 +44,7 @@ pub struct Server {
 pub struct Listen {
     /// TCP addresses.
     pub addresses: Vec<SocketAddr>,
-    /// Unix sockets; made with mode 0600, an old one is replaced.
+    /// Unix sockets; made with mode 0600. An old one nobody listens on is replaced, anything else is an error.
     pub sockets: Vec<PathBuf>,
 }
 
@@ -115,16 +115,29 @@ fn tcp_listener(address: SocketAddr) -> std::io::Result<std::net::TcpListener> {
 
 #[cfg(unix)]
 fn unix_socket(path: &Path) -> std::io::Result<std::os::unix::net::UnixListener> {
-    use std::os::unix::fs::PermissionsExt;
+    use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+    let taken = |what: &str| {
+        let text = format!("{} is {what}; name another path for the socket", path.display());
+        std::io::Error::new(std::io::ErrorKind::AlreadyExists, text)
+    };
     if let Some(parent) = path.parent() {
         storage::data_dir::make_private(parent).map_err(std::io::Error::other)?;
     }
-    if path.exists() {
-        std::fs::remove_file(path)?;
+    match std::fs::symlink_metadata(path) {
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => {}
+        Err(error) => return Err(error),
+        Ok(there) if !there.file_type().is_socket() => return Err(taken("there already, and no socket")),
+        // The owner of the directory's own socket holds its lock; one of another path may be anybody's.
+        Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
+            return Err(taken("in use by another server"));
+        }
+        Ok(_) => std::fs::remove_file(path)?,
     }
-    let listener = std::os::unix::net::UnixListener::bind(path)?;
+    let socket = tokio::net::UnixSocket::new_stream()?;
+    socket.bind(path)?;
+    // Before it listens: nobody else can connect in between.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
-    Ok(listener)
+    socket.listen(BACKLOG)?.into_std()
 }
 
 #[cfg(test)]

@@ -19,6 +19,8 @@ use crate::signals::{Stop, Stops};
 
 /// How often it is looked whether others still need the runtime.
 const LOOK: Duration = Duration::from_millis(250);
+/// How long the signal of a terminal that has gone may take.
+const SIGNAL: Duration = Duration::from_millis(200);
 
 #[derive(Debug, Args)]
 pub struct Tui {
@@ -80,12 +82,17 @@ impl Tui {
             ended = self.work(&mut reach) => (ended, None),
             stop = stops.next() => (Ok(End::default()), Some(stop)),
         };
+        // When the terminal goes, reading and drawing may fail before the signal says why.
+        let stop = match (&end, stop) {
+            (Err(_), None) => tokio::time::timeout(SIGNAL, stops.next()).await.ok(),
+            (_, stop) => stop,
+        };
         // Nobody waits for anything after a signal.
         if let (Ok(end), None) = (&end, stop) {
             let is_left = reach.is_owner() && end.is_busy;
             say_goodbye(end, is_left);
             if reach.is_needed(|_| false, 0).await {
-                eprintln!("Other clients still work here; waiting for them (Ctrl-C ends it now).");
+                crate::say("Other clients still work here; waiting for them (Ctrl-C ends it now).");
                 tokio::select! {
                     () = others(&reach) => {}
                     _ = stops.next() => {}
@@ -94,9 +101,9 @@ impl Tui {
         }
         reach.close().await;
         match (end, stop) {
-            (Err(error), _) => Err(error),
+            (Err(error), None | Some(Stop::Interrupt)) => Err(error),
             (Ok(_), None | Some(Stop::Interrupt)) => Ok(Exit::Done),
-            (Ok(_), Some(stop)) => Ok(stop.into()),
+            (_, Some(stop)) => Ok(stop.into()),
         }
     }
 

@@ -85,6 +85,7 @@ struct World {
     turns: Vec<TurnRow>,
     started: HashSet<PartId>,
     mode: Recovery,
+    after_crash: bool,
     waits_for_person: bool,
     is_orphan: bool,
 }
@@ -93,7 +94,15 @@ impl World {
     fn new(stored: Vec<(Arc<Message>, Vec<StoredPart>)>, turns: Vec<TurnRow>) -> Self {
         let (history, _) = History::from_stored(stored);
         let started = HashSet::new();
-        Self { history, turns, started, mode: Recovery::Resume, waits_for_person: false, is_orphan: false }
+        Self {
+            history,
+            turns,
+            started,
+            mode: Recovery::Resume,
+            after_crash: true,
+            waits_for_person: false,
+            is_orphan: false,
+        }
     }
 
     fn settle(&mut self) -> Settled {
@@ -101,6 +110,7 @@ impl World {
             started: &self.started,
             repeatable: &|tool| tool == "read",
             mode: self.mode,
+            after_crash: self.after_crash,
             waits_for_person: self.waits_for_person,
             is_orphan: self.is_orphan,
             now: 100,
@@ -199,9 +209,24 @@ fn interrupt_closes_what_was_begun() {
 #[test]
 fn a_prompt_that_was_never_begun_just_runs() {
     let mut world = World::new(vec![user(1)], vec![turn(1, 0)]);
+    world.after_crash = false;
     let settled = world.settle();
     assert!(settled.changes.is_empty() && settled.rerun.is_none());
     assert_eq!(world.turns, [turn(1, 0)]);
+}
+
+#[test]
+fn a_prompt_that_may_have_caused_the_crash_before_it_left_anything_is_counted_and_in_the_end_closed() {
+    for mode in [Recovery::Resume, Recovery::Interrupt] {
+        let mut world = World::new(vec![user(1), user(2)], vec![turn(1, 0), turn(2, 0)]);
+        world.mode = mode;
+        assert!(world.settle().closed.is_empty(), "it was accepted, so it runs");
+        assert_eq!(world.turns, [turn(1, 1), turn(2, 0)]);
+    }
+    let mut world = World::new(vec![user(1), user(2)], vec![turn(1, MAX_ATTEMPTS), turn(2, 0)]);
+    let settled = world.settle();
+    assert_eq!((settled.closed, settled.error.is_some()), (vec![msg(1)], true));
+    assert_eq!(world.turns, [turn(2, 0)]);
 }
 
 #[test]

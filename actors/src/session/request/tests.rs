@@ -1,105 +1,12 @@
-use std::sync::Arc;
-
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
+use protocol::JsonMap;
 use protocol::event::interrupted;
-use protocol::message::{AssistantTime, MessagePath, ModelRef, Tokens, UserTime};
-use protocol::part::{Ran, ReasoningPart, Span, Started, TextPart};
-use protocol::provider::{Capabilities, Cost, Limit, Modalities, ModelApi};
-use protocol::{JsonMap, PartId, SessionId};
+use protocol::part::{Ran, ReasoningPart, Span, Started};
 use serde_json::json;
 
 use super::*;
-
-fn model(id: &str) -> Model {
-    Model {
-        id: id.into(),
-        provider_id: "p".into(),
-        api: ModelApi::default(),
-        name: id.into(),
-        family: None,
-        capabilities: Capabilities {
-            input: Modalities { text: true, ..Modalities::default() },
-            ..Capabilities::default()
-        },
-        cost: Cost::default(),
-        limit: Limit::default(),
-        status: "active".into(),
-        options: JsonMap::new(),
-        headers: indexmap::IndexMap::new(),
-        release_date: String::new(),
-        variants: None,
-    }
-}
-
-fn msg(n: usize) -> MessageId {
-    MessageId::parse(&format!("msg_{n}")).expect("an id")
-}
-
-fn part(message: usize, n: usize, kind: PartKind) -> Arc<Part> {
-    Arc::new(Part {
-        id: PartId::parse(&format!("prt_{message}_{n}")).expect("an id"),
-        session_id: SessionId::parse("ses_1").expect("an id"),
-        message_id: msg(message),
-        kind,
-    })
-}
-
-fn text(text: &str) -> PartKind {
-    PartKind::Text(TextPart { text: text.into(), ..TextPart::default() })
-}
-
-fn call(id: &str, state: ToolState) -> PartKind {
-    PartKind::Tool(ToolPart { call_id: CallId::new(id), tool: "read".into(), state, metadata: None })
-}
-
-fn done(output: &str) -> ToolState {
-    ToolState::Completed {
-        input: json!({ "filePath": "a" }),
-        output: output.into(),
-        title: String::new(),
-        metadata: JsonMap::new(),
-        time: Ran { start: 1, end: 2, compacted: None },
-        attachments: None,
-    }
-}
-
-fn user(n: usize, kinds: Vec<PartKind>) -> Entry {
-    let info = Message::User(UserMessage {
-        id: msg(n),
-        session_id: SessionId::parse("ses_1").expect("an id"),
-        time: UserTime { created: n as u64 },
-        format: None,
-        summary: None,
-        agent: "build".into(),
-        model: ModelRef { provider_id: "p".into(), model_id: "m".into(), variant: None },
-        system: None,
-        tools: None,
-    });
-    Entry { info: Arc::new(info), parts: kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect() }
-}
-
-fn assistant(n: usize, parent: usize, kinds: Vec<PartKind>) -> Entry {
-    let info = Message::Assistant(AssistantMessage {
-        id: msg(n),
-        session_id: SessionId::parse("ses_1").expect("an id"),
-        time: AssistantTime { created: n as u64, completed: Some(n as u64) },
-        error: None,
-        parent_id: msg(parent),
-        model_id: "m".into(),
-        provider_id: "p".into(),
-        mode: "build".into(),
-        agent: "build".into(),
-        path: MessagePath { cwd: "/".into(), root: "/".into() },
-        summary: false,
-        cost: 0.0,
-        tokens: Tokens::default(),
-        structured: None,
-        variant: None,
-        finish: Some("stop".into()),
-    });
-    Entry { info: Arc::new(info), parts: kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect() }
-}
+use crate::session::samples::{assistant, call, done, model, msg, text, user};
 
 fn compiled(history: &[Entry]) -> Vec<ModelMessage> {
     compile(history, &Target { model: &model("m"), unseen: &HashSet::new(), reminder: None })
@@ -155,7 +62,7 @@ fn a_prompt_that_came_during_a_tool_loop_is_told_after_the_answer_to_the_one_bef
             r#"user [Text("first")]"#,
             r#"assistant [Call { id: a, tool: "read", input: Object {"fileP"#,
             "tool a=x",
-            r#"assistant [Text("answer to the first")]"#,
+            r#"assistant [Text { text: "answer to the first", metadata: Non"#,
             r#"user [Text("second")]"#,
         ]
     );
@@ -235,7 +142,7 @@ proptest! {
                     prop_assert!(!content.is_empty());
                     let calls: Vec<_> = content.iter().filter_map(|c| match c {
                         AssistantContent::Call { id, input, .. } => Some((id.clone(), input.is_object())),
-                        AssistantContent::Text(text) => { assert!(!text.is_empty()); None }
+                        AssistantContent::Text { text, .. } => { assert!(!text.is_empty()); None }
                         AssistantContent::Reasoning { .. } => None,
                     }).collect();
                     prop_assert!(calls.iter().all(|(id, object)| *object && ids.insert(id.clone())));

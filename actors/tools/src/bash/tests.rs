@@ -303,17 +303,22 @@ async fn a_dropped_call_leaves_nothing_running() {
     }
 }
 
+/// Runs a line that the person typed.
+async fn typed(line: &str, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+    Tool::run(&PersonsBash, PersonsInput { command: line.into() }, cx).await
+}
+
 #[tokio::test]
 async fn a_persons_own_command_is_not_asked_for() {
     let dir = tempfile::tempdir().unwrap();
     let (cx, desk) = own(dir.path());
     desk.judge(|_| Err(Refusal::Rejected));
-    let output = PersonsBash.run(PersonsInput { command: "echo hi".into() }, &cx).await.unwrap();
+    let output = typed("echo hi", &cx).await.unwrap();
     assert_eq!((&*output.title, &*output.output), ("", "hi\n"));
-    let output = PersonsBash.run(PersonsInput { command: "exit 4".into() }, &cx).await.unwrap();
+    let output = typed("exit 4", &cx).await.unwrap();
     assert_eq!(output.output, "<shell_metadata>\nexit code 4\n</shell_metadata>");
     assert_eq!(metadata(&output), json!({ "output": "", "exit": 4, "truncated": false }));
-    assert_eq!(PersonsBash.run(PersonsInput { command: "true".into() }, &cx).await.unwrap().output, "");
+    assert_eq!(typed("true", &cx).await.unwrap().output, "");
     assert_eq!(desk.asks(), []);
 }
 

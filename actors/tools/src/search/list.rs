@@ -25,7 +25,7 @@ const MAX_CONTENT: u64 = 8 * 1024 * 1024;
 pub fn list_directory(root: &Path, path: &str) -> Result<Vec<FileNode>, SearchError> {
     let (shown, real) = within(root, path)?;
     let failed = |source: std::io::Error| match source.kind() {
-        std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => SearchError::NotFound(shown.clone()),
+        std::io::ErrorKind::NotFound => SearchError::NotFound(shown.clone()),
         _ => SearchError::Io { path: shown.clone(), source },
     };
     let top = real_path(root).unwrap_or_else(|_| root.to_owned());

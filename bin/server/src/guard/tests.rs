@@ -116,6 +116,19 @@ fn a_name_that_could_be_made_to_point_here_is_refused_where_no_password_is_set()
     assert_eq!(judge(&Access::default(), &Visit { host: None, ..visit(&Method::GET) }), Verdict::Enter);
 }
 
+#[test]
+fn requests_of_other_machines_are_noted_without_their_query() {
+    let from = |peer: &str| {
+        let request = actix_web::test::TestRequest::get().uri("/session?auth_token=PW");
+        Guest::of(&request.peer_addr(peer.parse().expect("an address")).to_srv_request())
+    };
+    assert_eq!(from("127.0.0.1:9"), None);
+    assert_eq!(from("[::ffff:127.0.0.1]:9"), None);
+    let guest = Guest { peer: [192, 168, 1, 5].into(), method: Method::GET, path: "/session".into() };
+    assert_eq!(from("192.168.1.5:9"), Some(guest));
+    assert_eq!(Guest::of(&actix_web::test::TestRequest::get().to_srv_request()), None, "over a unix socket");
+}
+
 proptest! {
     #[test]
     fn nothing_a_client_says_makes_the_guard_panic(host in ".{0,40}", origin in ".{0,40}", token in ".{0,40}") {

@@ -4,7 +4,7 @@ use actix_web::{HttpRequest, HttpResponse, web};
 use actors::session::command::RemoveMessage;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use protocol::prompt::{PromptBody, ShellBody};
+use protocol::prompt::{PromptBody, ShellBody, SummarizeBody};
 use protocol::{MessageId, MessageWithParts};
 use serde::{Deserialize, Serialize};
 use storage::store::Cursor;
@@ -23,7 +23,8 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/session/{id}/message/{message}", get().to(read))
         .route("/session/{id}/message/{message}", web::delete().to(delete))
         .route("/session/{id}/prompt_async", web::post().to(prompt_async))
-        .route("/session/{id}/shell", web::post().to(shell));
+        .route("/session/{id}/shell", web::post().to(shell))
+        .route("/session/{id}/summarize", web::post().to(summarize));
 }
 
 /// Answers when the turn has ended: with the last message of the request that first held the prompt.
@@ -61,6 +62,19 @@ async fn shell(
     let body = ShellBody { message_id: Some(prompt.clone()), ..body.0 };
     let end = server.runtime.shell(&id, body).await?;
     Ok(web::Json(wait::answer(&server, &id, &prompt, end).await?))
+}
+
+/// Answers when the summary is written.
+async fn summarize(
+    server: web::Data<Server>,
+    id: web::Path<String>,
+    body: Json<SummarizeBody>,
+) -> Result<web::Json<bool>, ApiError> {
+    let id = ids::session(&id)?;
+    let request = server.runtime.ids.message();
+    let end = server.runtime.summarize(&id, &request, body.0).await?;
+    wait::answer(&server, &id, &request, end).await?;
+    Ok(web::Json(true))
 }
 
 /// Lists messages, oldest first; with `limit` the newest so many, before the place that `before` names. Where there

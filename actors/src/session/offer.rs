@@ -1,0 +1,86 @@
+//! What a step asks of the model, and what it offers to it.
+
+use std::sync::Arc;
+
+use protocol::model::{ModelRequest, Reasoning, ToolChoice, ToolSpec};
+use protocol::provider::Model;
+use tools::AnyTool;
+
+use super::Session;
+use super::compaction::carried::carried;
+use super::compaction::view::View;
+use super::request::{Target, compile};
+use super::system_prompt::{reminder, system_prompt};
+use crate::permission_broker::ruleset;
+use crate::workspace::{Answerer, Setup};
+
+/// Most tokens of an answer where the model's own limit is higher or unknown.
+const MAX_OUTPUT_TOKENS: u64 = 32_000;
+
+impl Session {
+    /// What makes the step's request, off the arbiter.
+    pub(super) fn request_of(
+        &self,
+        setup: &Arc<Setup>,
+        answerer: &Answerer,
+        user: &protocol::UserMessage,
+    ) -> Arc<dyn Fn() -> ModelRequest + Send + Sync> {
+        let history = self.state.history.clone();
+        let unseen = self.unseen();
+        let (setup, answerer, user) = (setup.clone(), answerer.clone(), user.clone());
+        let (session_id, parent_id) = (self.id.clone(), self.state.info.parent_id.clone());
+        let rules = self.rules(&answerer.agent);
+        let now = self.now();
+        Arc::new(move || {
+            let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
+            let mut system = system_prompt(&setup, agent, model, &user, now);
+            let carried = carried(&View::of(history.entries()), carried_bytes(model));
+            if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
+                first.push_str(&format!("\n{carried}\n"));
+            }
+            let target = Target { model, unseen: &unseen, reminder: reminder(agent) };
+            let mut options = model.options.clone();
+            options.extend(agent.options.clone());
+            options.extend(answerer.chosen.variant.clone());
+            ModelRequest {
+                session_id: session_id.clone(),
+                parent_id: parent_id.clone(),
+                model: model.api.id.clone(),
+                system,
+                messages: compile(history.entries(), &target),
+                tools: offered(&setup, &rules, model).map(|tool| tool.spec()).collect::<Vec<ToolSpec>>(),
+                tool_choice: ToolChoice::Auto,
+                max_output_tokens: output_limit(model),
+                temperature: agent.temperature.filter(|_| model.capabilities.temperature),
+                top_p: agent.top_p,
+                reasoning: Reasoning::of(&model.capabilities),
+                options,
+                headers: model.headers.clone(),
+            }
+        })
+    }
+}
+
+/// The tools a step offers: those the rules don't forbid, and of edit, write and apply_patch those the model knows.
+pub(super) fn offered<'a>(
+    setup: &'a Setup,
+    rules: &'a [protocol::Rule],
+    _: &Model,
+) -> impl Iterator<Item = &'a Arc<dyn AnyTool>> {
+    setup.tools.iter().filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
+}
+
+/// An eighth of the window, at four bytes a token.
+fn carried_bytes(model: &Model) -> usize {
+    match model.limit.context {
+        0 => usize::MAX,
+        tokens => usize::try_from(tokens / 2).unwrap_or(usize::MAX),
+    }
+}
+
+pub(super) fn output_limit(model: &Model) -> u64 {
+    match model.limit.output {
+        0 => MAX_OUTPUT_TOKENS,
+        limit => limit.min(MAX_OUTPUT_TOKENS),
+    }
+}
