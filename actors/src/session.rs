@@ -140,6 +140,8 @@ struct State {
     ancestors: Arc<[SessionId]>,
     /// Accepted prompts without an answer, in order; those of the running turn first.
     queue: VecDeque<Queued>,
+    /// How the turn that a crash cut goes on, until it does.
+    resumption: Option<Resumption>,
     turn: Option<Turn>,
     stage: Stage,
     executor: Option<Linked<ToolExecutor>>,
@@ -171,6 +173,15 @@ struct Queued {
     row: TurnRow,
     /// Who waits for the answer.
     waiters: Vec<oneshot::Sender<TurnEnd>>,
+}
+
+/// How a turn goes on after a crash.
+#[derive(Debug, Default)]
+struct Resumption {
+    /// Its calls that are made again.
+    rerun: Option<recovery::Rerun>,
+    /// Turns that are tried once more.
+    tried: Vec<MessageId>,
 }
 
 /// How a turn ended: the last message of the request that first held the prompt; none when the prompt is gone.
@@ -375,6 +386,7 @@ impl State {
             history: History::default(),
             ancestors: Arc::from([]),
             queue: VecDeque::new(),
+            resumption: None,
             turn: None,
             stage: Stage::Idle,
             executor: None,
@@ -548,22 +560,20 @@ impl Session {
             changes.push(self.set_status(SessionStatus::idle()));
             changes.push(Change::Notice(Event::SessionIdle { session_id: self.id.clone() }));
         }
-        let rerun = settled.rerun;
+        self.state.resumption = Some(Resumption { rerun: settled.rerun, tried: settled.tried });
         if changes.is_empty() {
-            self.go_on(rerun, is_held, ctx);
+            self.go_on(is_held, ctx);
             return;
         }
         let stored = self.record(changes);
         ctx.wait(stored.into_actor(self).map(move |stored, session, ctx| match stored {
-            Ok(()) => session.go_on(rerun, is_held, ctx),
+            Ok(()) => session.go_on(is_held, ctx),
             Err(error) => session.unwritable(&error, ctx),
         }));
     }
 
-    fn go_on(&mut self, rerun: Option<recovery::Rerun>, is_held: bool, ctx: &mut Context<Self>) {
-        if let Some(rerun) = rerun {
-            self.resume_step(rerun, ctx);
-        } else if !is_held {
+    fn go_on(&mut self, is_held: bool, ctx: &mut Context<Self>) {
+        if !is_held {
             self.advance(ctx);
         }
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use support::wire::text;
-use support::{At, Events, Gate, Step, alive, call, until_gone};
+use support::{At, Events, Gate, PATIENCE, Step, alive, call, until_gone};
 
 use crate::world::{World, completed, failed, said};
 
@@ -301,7 +301,7 @@ async fn told_to_end_it_leaves_turns_open_and_goes_on_with_them() {
 
     assert_eq!(status.code(), Some(0), "{status}");
     events.until_end().await;
-    assert_eq!(alive(&mark), [0; 0], "it ended what it started");
+    until_gone(&mark, PATIENCE).await;
     world.service.restart().await;
     answered(&world, &session, "went on").await;
     assert_unknown(&world.tool_parts(&session).await[0]);

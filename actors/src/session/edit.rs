@@ -26,7 +26,7 @@ impl Handler<Settle> for Session {
 
     /// Messages are taken only after the start has loaded and settled all.
     fn handle(&mut self, _: Settle, _: &mut Self::Context) -> u32 {
-        self.state.queue.iter().map(|queued| queued.row.attempt).max().unwrap_or(0)
+        self.attempts()
     }
 }
 

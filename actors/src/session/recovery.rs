@@ -50,6 +50,8 @@ pub struct Settled {
     pub changes: Vec<Change>,
     /// The step that goes on: its calls run again.
     pub rerun: Option<Rerun>,
+    /// Turns whose attempt is raised before they go on.
+    pub tried: Vec<MessageId>,
     /// Turns that are closed.
     pub closed: Vec<MessageId>,
     /// Why they are.
@@ -69,7 +71,10 @@ pub struct Rerun {
 pub fn settle(history: &mut History, turns: &mut Vec<TurnRow>, situation: &Situation<'_>) -> Settled {
     let mut settled = Settled::default();
     let running = begun(history, turns);
-    let exhausted = turns.iter().any(|turn| running.contains(&turn.message_id) && turn.attempt >= MAX_ATTEMPTS);
+    // A wait for a person counts nothing.
+    let raise = u32::from(!situation.waits_for_person);
+    let is_exhausted = |turn: &TurnRow| turn.attempt + raise >= MAX_ATTEMPTS;
+    let exhausted = turns.iter().any(|turn| running.contains(&turn.message_id) && is_exhausted(turn));
     let resumes = !running.is_empty() && !exhausted && !situation.is_orphan && situation.mode == Recovery::Resume;
     let open: Vec<MessageId> = history
         .entries()
@@ -87,10 +92,8 @@ pub fn settle(history: &mut History, turns: &mut Vec<TurnRow>, situation: &Situa
     let is_next =
         |turn: &TurnRow| running.is_empty() && situation.after_crash && Some(&turn.message_id) == first.as_ref();
     if (resumes || running.is_empty()) && !situation.waits_for_person {
-        for turn in turns.iter_mut().filter(|turn| running.contains(&turn.message_id) || is_next(turn)) {
-            turn.attempt += 1;
-            settled.changes.push(Change::Turn(turn.clone()));
-        }
+        let tried = turns.iter().filter(|turn| running.contains(&turn.message_id) || is_next(turn));
+        settled.tried = tried.map(|turn| turn.message_id.clone()).collect();
     }
     if resumes {
         // A command of the person's is not given twice.

@@ -5,12 +5,12 @@ use protocol::message::UserSummary;
 use protocol::session::{FileDiff, SessionSummary};
 use protocol::{Event, Message, MessageId, SessionError, SessionStatus};
 use storage::Change;
-use storage::journal::TurnKind;
+use storage::journal::{TurnKind, TurnRow};
 
 use super::command::{CommandError, WaitTurn};
 use super::compaction::Effort;
 use super::compaction::view::{is_auto, is_request};
-use super::{Session, Stage, Turn, TurnEnd, TurnGone};
+use super::{Resumption, Session, Stage, Turn, TurnEnd, TurnGone};
 use crate::workspace::DiffSnapshots;
 use tokio::sync::oneshot;
 
@@ -19,6 +19,9 @@ impl Session {
     pub(super) fn advance(&mut self, ctx: &mut Context<Self>) {
         if !matches!(self.state.stage, Stage::Idle) || self.state.turn.is_some() {
             return;
+        }
+        if let Some(resumption) = self.state.resumption.take() {
+            return self.resume(resumption, ctx);
         }
         let Some(next) = self.state.queue.front() else {
             self.tell_quiet();
@@ -33,6 +36,37 @@ impl Session {
         }
         self.begin_turn(ctx);
         self.prepare_step(ctx);
+    }
+
+    /// Goes on after a crash; that it was tried is stored first.
+    fn resume(&mut self, Resumption { rerun, tried }: Resumption, ctx: &mut Context<Self>) {
+        let mut changes = Vec::new();
+        for queued in self.state.queue.iter_mut().filter(|queued| tried.contains(&queued.row.message_id)) {
+            queued.row.attempt += 1;
+            changes.push(Change::Turn(queued.row.clone()));
+        }
+        let go_on = move |session: &mut Self, ctx: &mut Context<Self>| match rerun {
+            Some(rerun) => session.resume_step(rerun, ctx),
+            None => session.advance(ctx),
+        };
+        if changes.is_empty() {
+            return go_on(self, ctx);
+        }
+        // From now on, for who waits until it is idle again.
+        changes.push(self.set_status(SessionStatus::Busy));
+        let stored = self.record(changes);
+        ctx.wait(stored.into_actor(self).map(move |stored, session, ctx| match stored {
+            Ok(()) => go_on(session, ctx),
+            Err(error) => session.unwritable(&error, ctx),
+        }));
+    }
+
+    /// Returns how often the turn that was tried most will have been, once it goes on.
+    pub(super) fn attempts(&self) -> u32 {
+        let tried = self.state.resumption.iter().flat_map(|resumption| &resumption.tried);
+        let tried: Vec<&MessageId> = tried.collect();
+        let attempt = |row: &TurnRow| row.attempt + u32::from(tried.contains(&&row.message_id));
+        self.state.queue.iter().map(|queued| attempt(&queued.row)).max().unwrap_or(0)
     }
 
     /// Begins the turn of the first prompt in the queue.

@@ -3,6 +3,7 @@
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
+use support::wire::{Method, text};
 use support::{Gate, Project, ScriptedModel, Step, call};
 
 use super::{answered, assert_settled, assert_unknown, bash};
@@ -73,22 +74,28 @@ async fn a_turn_that_crashes_each_time_is_given_up_and_the_next_one_runs() {
 #[tokio::test]
 async fn a_turn_that_kills_the_service_each_time_is_given_up_and_others_finish() {
     for order in [["calm", "FAULT"], ["FAULT", "calm"]] {
-        let mut world = faulty("session.step:kill:1:FAULT").await;
-        let gate = Gate::new();
-        world.model.script("calm", [Step::text("calm answer").gate(&gate)]);
+        let mut world = faulty("").await;
+        let gates = order.map(|prompt| {
+            let gate = Gate::new();
+            world.model.script(prompt, [Step::text(format!("{prompt} answered")).gate(&gate)]);
+            gate
+        });
         let sessions = [world.wire.create_session().await, world.wire.create_session().await];
         let of = |prompt| sessions[usize::from(order[1] == prompt)].clone();
         let (calm, deadly) = (of("calm"), of("FAULT"));
-        world.wire.prompt_async(&calm, "calm").await;
-        gate.reached().await;
-        end_with(&world, &deadly).await;
-        gate.open();
-        for _ in 0..3 {
+        for (session, (prompt, gate)) in sessions.iter().zip(order.iter().zip(&gates)) {
+            world.wire.prompt_async(session, prompt).await;
+            gate.reached().await;
+        }
+        world.service.kill9().await;
+        gates.iter().for_each(Gate::open);
+        world.service.set_env("TROUPE_FAULT", "session.step:kill:1:FAULT");
+        for _ in 0..2 {
             world.service.restart_and_end().await;
         }
         world.service.restart().await;
 
-        answered(&world, &calm, "calm answer").await;
+        answered(&world, &calm, "calm answered").await;
         let given_up = world.wire.messages(&deadly).await.pop().expect("a message");
         assert!(given_up["info"]["error"]["name"].is_string(), "{given_up}");
         assert_settled(&world, &deadly).await;
@@ -116,7 +123,8 @@ async fn what_took_effect_before_the_service_was_killed_is_not_done_again() {
             .await;
         let first = world.tool_parts(&session).await.len();
         end_with(&world, &session).await;
-        world.service.restart_with_env("TROUPE_FAULT", "").await;
+        world.service.set_env("TROUPE_FAULT", "");
+        world.service.restart().await;
 
         answered(&world, &session, "went on").await;
         assert_eq!(world.project.read("f"), left, "{tool}");
@@ -125,13 +133,21 @@ async fn what_took_effect_before_the_service_was_killed_is_not_done_again() {
 }
 
 #[tokio::test]
-async fn what_changes_nothing_is_done_again() {
+async fn what_changes_nothing_is_done_again_without_asking_again() {
     let mut world = faulty("tool.commit:kill:1:FAULT").await;
     world.project.write("f", "alpha\n");
     world.model.script("FAULT", [Step::calls([call("read", json!({ "filePath": "f" }))]), Step::text("went on")]);
-    let session = world.wire.create_session().await;
-    end_with(&world, &session).await;
-    world.service.restart_with_env("TROUPE_FAULT", "").await;
+    let rules = json!([{ "permission": "read", "pattern": "*", "action": "ask" }]);
+    let session = world.wire.create_session_with(json!({ "permission": rules })).await["id"].clone();
+    let session = text(&session);
+    let mut events = world.events().await;
+    world.wire.prompt_async(&session, "FAULT").await;
+    let asked = events.wait_for("permission.asked").await["properties"]["id"].clone();
+    let path = format!("/permission/{}/reply", text(&asked));
+    let _ = world.wire.send(Method::POST, &path, Some(&json!({ "reply": "once" }))).await;
+    world.service.end().await;
+    world.service.set_env("TROUPE_FAULT", "");
+    world.service.restart().await;
 
     answered(&world, &session, "went on").await;
     assert!(completed(&world.tool_parts(&session).await[0])["output"].to_string().contains("alpha"));

@@ -179,10 +179,9 @@ impl Service {
         self.process = Some(process);
     }
 
-    /// As [`Service::restart`], with another variable in its environment from now on.
-    pub async fn restart_with_env(&mut self, name: impl Into<String>, value: impl Into<String>) {
+    /// Sets a variable of its environment from the next start on.
+    pub fn set_env(&mut self, name: impl Into<String>, value: impl Into<String>) {
         self.settings.env.push((name.into(), value.into()));
-        self.restart().await;
     }
 
     /// Starts it again as [`Service::restart`] does, but waits for its end by itself: for starts that don't last.
@@ -247,7 +246,8 @@ mod tests {
         assert_eq!(service.base_url(), "http://127.0.0.1:4711");
         let first = service.pid();
         service.kill9().await;
-        service.restart_with_env("TOLD", "y").await;
+        service.set_env("TOLD", "y");
+        service.restart().await;
         assert_eq!(service.base_url(), "http://127.0.0.1:4711");
         assert_ne!(service.pid(), first);
         assert!(!service.terminate().await.success());
