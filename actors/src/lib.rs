@@ -22,6 +22,7 @@ pub mod bus;
 pub mod faults;
 pub mod permission_broker;
 pub mod processor;
+pub mod provider_gate;
 pub mod runtime;
 pub mod session;
 pub mod session_registry;

@@ -19,6 +19,8 @@ use storage::{Delta, Journal, Room};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
+use crate::provider_gate::{Gate, Visitor};
+
 pub mod retry;
 pub mod turn;
 
@@ -37,6 +39,8 @@ pub struct ProcessorDeps {
     pub clock: Arc<dyn Clock>,
     /// Bounds how far the stream may run ahead of what is stored.
     pub journal: Journal,
+    /// Lets its requests through.
+    pub gate: Gate,
     /// Where the stream's task runs.
     pub io: Handle,
     /// Hears of everything.
@@ -56,6 +60,8 @@ pub struct Step {
     pub provider_id: String,
     /// Makes the request; called on the I/O runtime, once for each try.
     pub request: Arc<dyn Fn() -> ModelRequest + Send + Sync>,
+    /// Who asks, at the gate.
+    pub visitor: Visitor,
     /// How often, and how soon.
     pub retry: RetryConfig,
 }
@@ -98,6 +104,8 @@ pub enum StepUpdate {
     },
     /// The next try begins.
     Trying,
+    /// The request waits in a line, at this position from 1.
+    Waiting(usize),
     /// The answer has ended. Nothing follows.
     Ended(StepEnd),
 }
@@ -144,6 +152,14 @@ struct Chunk {
     room: Option<Room>,
 }
 
+/// The request waits in the gate's line.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct Waiting {
+    attempt: u32,
+    position: usize,
+}
+
 /// Tell the part that grows whole: a client came in the middle.
 #[derive(Message)]
 #[rtype(result = "()")]
@@ -163,10 +179,13 @@ impl Processor {
 
     fn open(&mut self, ctx: &mut Context<Self>) {
         let (provider, request) = (self.step.provider.clone(), self.step.request.clone());
+        let (gate, visitor) = (self.deps.gate.clone(), self.step.visitor.clone());
         let (journal, address, attempt) = (self.deps.journal.clone(), ctx.address(), self.attempt);
         self.stream = Some(AbortOnDropHandle::new(self.deps.io.spawn(async move {
+            let waiting = address.clone();
+            let mut place = gate.enter(visitor, |position| drop(waiting.try_send(Waiting { attempt, position }))).await;
             let mut stream = provider.stream(request());
-            while let Some(item) = stream.next().await {
+            while let Some(item) = place.hear(stream.next()).await {
                 // The stream waits here when what it said can't be stored as fast.
                 let room = journal.room(size_of(&item)).await.ok();
                 if address.send(Chunk { attempt, item, room }).await.is_err() {
@@ -256,6 +275,16 @@ impl Handler<Chunk> for Processor {
             Err(error) => self.failed(error, &mut updates, ctx),
         }
         self.tell(updates, room);
+    }
+}
+
+impl Handler<Waiting> for Processor {
+    type Result = ();
+
+    fn handle(&mut self, Waiting { attempt, position }: Waiting, _: &mut Self::Context) {
+        if attempt == self.attempt {
+            self.tell(vec![StepUpdate::Waiting(position)], None);
+        }
     }
 }
 

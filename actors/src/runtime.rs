@@ -20,6 +20,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 use crate::bus::{Bus, BusSink, CloseStreams};
 use crate::faults::Faults;
 use crate::permission_broker::PermissionBroker;
+use crate::provider_gate::{Gate, ProviderGate};
 use crate::session::command::Accepted;
 use crate::session::title::default_title;
 use crate::session::{CommandError, GetInfo, Prompt, SessionDeps, Shell, Summarize, Ticket, TurnEnd};
@@ -59,6 +60,8 @@ pub struct Runtime {
     pub directory: Directory,
     /// Starts and ends sessions.
     pub registry: Addr<SessionRegistry>,
+    /// Lets model requests through.
+    pub gate: Gate,
     /// What waits for people.
     pub broker: Addr<PermissionBroker>,
     /// What is told.
@@ -141,6 +144,10 @@ impl Runtime {
             let make = move |_| PermissionBroker::new(journal, store, ids, clock);
             supervisor::start(&arbiter(1), Name::Broker, intensity, &fates, MAILBOX, make)
         };
+        let gate = {
+            let make = |_| ProviderGate::default();
+            Gate::new(supervisor::start(&arbiter(1), Name::Gate, intensity, &fates, MAILBOX, make))
+        };
         let faults = Faults::parse(environment.get("TROUPE_FAULT").unwrap_or_default());
         let version: Arc<str> = options.version.into();
         let http = crate::workspace::Http::new(&version);
@@ -155,7 +162,7 @@ impl Runtime {
         };
         let session: SessionTemplate = {
             let (journal, store, ids, clock) = (journal.clone(), store.clone(), ids.clone(), clock.clone());
-            let (broker, io, processes) = (broker.clone(), io.clone(), processes.clone());
+            let (broker, gate, io, processes) = (broker.clone(), gate.clone(), io.clone(), processes.clone());
             let (faults, version, locks) = (faults.clone(), version.clone(), FileLocks::new());
             Arc::new(move |workspace, registry| SessionDeps {
                 journal: journal.clone(),
@@ -163,6 +170,7 @@ impl Runtime {
                 ids: ids.clone(),
                 clock: clock.clone(),
                 broker: broker.clone(),
+                gate: gate.clone(),
                 workspace,
                 registry,
                 io: io.clone(),
@@ -186,6 +194,7 @@ impl Runtime {
         Ok(Self {
             directory,
             registry,
+            gate,
             broker,
             bus,
             journal,

@@ -29,6 +29,7 @@ use tools::process::Processes;
 
 use crate::faults::Faults;
 use crate::permission_broker::PermissionBroker;
+use crate::provider_gate::Gate;
 use crate::session_registry::{AbortSession, AwaitTurn, Leave, Quiet};
 use crate::supervisor::{Lifeline, Linked};
 use crate::tool_executor::{ExecutorDeps, SessionLine, ToolExecutor};
@@ -76,6 +77,8 @@ pub struct SessionDeps {
     pub clock: Arc<dyn Clock>,
     /// Where calls ask.
     pub broker: Addr<PermissionBroker>,
+    /// Lets model requests through.
+    pub gate: Gate,
     /// What the session's directory shares.
     pub workspace: Addr<Workspace>,
     /// The session's ways to its registry.

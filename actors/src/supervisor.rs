@@ -54,6 +54,8 @@ pub enum Name {
     /// One.
     Broker,
     /// One.
+    Gate,
+    /// One.
     Bus,
 }
 
@@ -64,6 +66,7 @@ impl fmt::Display for Name {
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
+            Self::Gate => f.write_str("gate"),
             Self::Bus => f.write_str("bus"),
         }
     }

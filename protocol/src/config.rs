@@ -343,6 +343,8 @@ pub struct ServerConfig {
 pub struct TroupeConfig {
     /// Trying failed model requests again.
     pub retry: RetryConfig,
+    /// How much may run at once.
+    pub limits: LimitsConfig,
     /// Subagents.
     pub task: TaskConfig,
     /// What an open turn does after a crash.
@@ -374,6 +376,26 @@ pub struct RetryConfig {
 impl Default for RetryConfig {
     fn default() -> Self {
         Self { max_attempts: 5, base_ms: 2_000, max_delay_ms: 60_000 }
+    }
+}
+
+/// How much may run at once, over all sessions of the service; 0: no bound.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct LimitsConfig {
+    /// Model requests.
+    pub requests: u32,
+    /// Model requests of one provider.
+    pub requests_per_provider: u32,
+    /// Model requests of one session and its subagents.
+    pub requests_per_tree: u32,
+    /// Commands that tools run.
+    pub processes: u32,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { requests: 0, requests_per_provider: 0, requests_per_tree: 0, processes: 64 }
     }
 }
 

@@ -171,6 +171,12 @@ pub enum SessionStatus {
     },
     /// A turn runs, or waits for a person.
     Busy,
+    /// A turn runs, and its model request waits for its turn. To clients that don't know it, busy.
+    #[serde(rename = "busy", skip_deserializing)]
+    Queued {
+        /// How many go before it, and itself.
+        position: usize,
+    },
     /// A model request failed and waits to be tried again.
     Retry {
         /// Which try failed, from 1.

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use protocol::message::{AssistantTime, MessagePath, Tokens};
@@ -17,8 +17,10 @@ use super::history::Entry;
 use super::recovery::Rerun;
 use super::{Session, Stage};
 use crate::processor::{Processor, ProcessorDeps, StepEnd, StepUpdate, StepUpdates};
+use crate::provider_gate::Visitor;
 use crate::supervisor::Linked;
 use crate::tool_executor::{SnapshotGate, StepSnapshot};
+use crate::workspace::catalogue::Chosen;
 use crate::workspace::{Answerer, Freshness, GetSetup, Setup, TakeSnapshot, Wish};
 
 /// Most time a step waits for a snapshot that nothing but its display needs.
@@ -146,6 +148,7 @@ impl Session {
             ids: self.deps.ids.clone(),
             clock: self.deps.clock.clone(),
             journal: self.deps.journal.clone(),
+            gate: self.deps.gate.clone(),
             io: self.deps.io.clone(),
             session: ctx.address().recipient(),
         };
@@ -155,12 +158,24 @@ impl Session {
             provider: answerer.chosen.provider.clone(),
             provider_id: answerer.model_ref.provider_id.clone(),
             request,
+            visitor: self.visitor(&setup, &answerer.model_ref.provider_id, &answerer.chosen),
             retry: setup.config().troupe.retry,
         };
         let processor = self.lifeline.start(Processor::new(deps, step));
         let step = Step { processor: Some(processor), ..self.new_step(setup, answerer, message_id, kind) };
         self.state.stage = Stage::Stepping(Box::new(step));
         self.ask_for_snapshot(ctx);
+    }
+
+    /// Who this session is at the gate of model requests.
+    pub(super) fn visitor(&self, setup: &Setup, provider: &str, chosen: &Chosen) -> Visitor {
+        Visitor {
+            provider: provider.into(),
+            account: chosen.account.clone(),
+            tree: self.state.ancestors.last().unwrap_or(&self.id).clone(),
+            limits: setup.config().troupe.limits,
+            since: Instant::now(),
+        }
     }
 
     fn new_step(&self, setup: Arc<Setup>, answerer: Answerer, message_id: MessageId, kind: StepKind) -> Step {
@@ -346,6 +361,7 @@ impl Session {
                 changes.push(self.set_status(SessionStatus::Retry { attempt, message, next }));
             }
             StepUpdate::Trying => changes.push(self.set_status(SessionStatus::Busy)),
+            StepUpdate::Waiting(position) => changes.push(self.set_status(SessionStatus::Queued { position })),
             StepUpdate::Ended(end) => {
                 if let Stage::Stepping(step) = &mut self.state.stage {
                     step.processor = None;

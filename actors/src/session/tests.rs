@@ -92,6 +92,7 @@ impl World {
             ids: runtime.ids.clone(),
             clock: runtime.clock.clone(),
             broker: runtime.broker.clone(),
+            gate: runtime.gate.clone(),
             workspace: runtime.workspace(self.project.dir()).await.expect("a workspace"),
             registry: RegistryLine {
                 quiet: registry.clone().recipient(),

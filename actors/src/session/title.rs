@@ -10,6 +10,7 @@ use protocol::{JsonMap, MessageId, SessionId};
 
 use super::Session;
 use super::history::Entry;
+use crate::provider_gate::{Gate, Visitor};
 use crate::workspace::catalogue::Chosen;
 use crate::workspace::{Answerer, Setup};
 
@@ -53,10 +54,16 @@ pub fn request(session_id: &SessionId, agent: &Agent, chosen: &Chosen, text: Str
 }
 
 /// Asks for a title. None when the model gives none: the session keeps the one it has.
-pub async fn ask(provider: Arc<dyn providers::Provider>, request: ModelRequest) -> Option<String> {
+pub async fn ask(
+    gate: Gate,
+    visitor: Visitor,
+    provider: Arc<dyn providers::Provider>,
+    request: ModelRequest,
+) -> Option<String> {
+    let mut place = gate.enter(visitor, |_| {}).await;
     let mut stream = provider.stream(request);
     let mut said = String::new();
-    while let Some(events) = stream.next().await {
+    while let Some(events) = place.hear(stream.next()).await {
         for event in events.inspect_err(|error| tracing::debug!(%error, "no title")).ok()? {
             if let ModelEvent::TextDelta(text) = event {
                 said.push_str(&text);
@@ -102,7 +109,8 @@ impl Session {
             return;
         }
         let request = request(&self.id, agent, &chosen, text);
-        let asked = self.deps.io.spawn(ask(chosen.provider, request));
+        let visitor = self.visitor(setup, &chosen.model.provider_id, &chosen);
+        let asked = self.deps.io.spawn(ask(self.deps.gate.clone(), visitor, chosen.provider, request));
         ctx.spawn(asked.into_actor(self).map(|title, session, _| {
             // A person may have given one meanwhile.
             if let Ok(Some(title)) = title

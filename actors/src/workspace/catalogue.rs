@@ -1,6 +1,7 @@
 //! Providers and models in use: those of the config, or the embedded demo where there are none.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -31,6 +32,7 @@ pub struct Catalogue {
 #[derive(Clone)]
 struct Known {
     info: Provider,
+    account: Arc<str>,
     /// The adapter of each package its models use.
     opened: HashMap<String, Result<Arc<dyn providers::Provider>, OpenError>>,
 }
@@ -44,6 +46,8 @@ pub struct Chosen {
     pub variant: JsonMap,
     /// Who speaks to it.
     pub provider: Arc<dyn providers::Provider>,
+    /// What its vendor counts together: provider, address and key.
+    pub account: Arc<str>,
 }
 
 /// Why a model can't be used.
@@ -148,7 +152,8 @@ impl Catalogue {
             None => return Err(ModelError::BadName(format!("{}/{}", wanted.provider_id, wanted.model_id))),
         };
         let named = wanted.variant.as_deref().and_then(|name| model.variants.as_ref()?.get(name));
-        Ok(Chosen { model: Arc::new(model.clone()), variant: named.cloned().unwrap_or_default(), provider })
+        let (model, variant) = (Arc::new(model.clone()), named.cloned().unwrap_or_default());
+        Ok(Chosen { model, variant, provider, account: known.account.clone() })
     }
 }
 
@@ -186,7 +191,8 @@ impl Known {
         }
         let name = config.name.clone().unwrap_or_else(|| id.to_owned());
         let info = Provider { id: id.into(), name, source, env, options: shown_options(config), models };
-        Self { info, opened }
+        let account = account(id, config, from_env.as_deref());
+        Self { info, account, opened }
     }
 
     fn demo(http: &sse::Client) -> Self {
@@ -207,8 +213,16 @@ impl Known {
             options: JsonMap::new(),
             models,
         };
-        Self { info, opened }
+        Self { info, account: "demo".into(), opened }
     }
+}
+
+/// The key goes in as a hash: the name may be shown.
+fn account(id: &str, config: &ProviderConfig, from_env: Option<&str>) -> Arc<str> {
+    let mut hasher = DefaultHasher::new();
+    config.options.api_key.as_deref().or(from_env).hash(&mut hasher);
+    let address = config.options.base_url.as_deref().or(config.api.as_deref()).unwrap_or_default();
+    format!("{id} {address} {:016x}", hasher.finish()).into()
 }
 
 fn endpoint(id: &str, npm: &str, config: &ProviderConfig, from_env: Option<String>) -> Endpoint {
