@@ -216,7 +216,7 @@ impl Processor {
                 self.fold.fail();
                 updates.push(StepUpdate::Retrying {
                     attempt: self.attempt,
-                    message: error.to_string(),
+                    message: error.status_text().to_owned(),
                     next: now + wait.as_millis() as u64,
                 });
                 ctx.run_later(wait, |processor, ctx| {

@@ -62,6 +62,8 @@ pub struct ProviderError {
     context_limit: Option<u64>,
     status: Option<u16>,
     url: Option<String>,
+    /// The error object of a stream, as it came.
+    raw: Option<String>,
     answer: Option<Box<Kept>>,
 }
 
@@ -82,6 +84,7 @@ impl ProviderError {
             context_limit: None,
             status: None,
             url: None,
+            raw: None,
             answer: None,
         }
     }
@@ -116,6 +119,12 @@ impl ProviderError {
     /// configured one.
     pub fn context_limit(&self) -> Option<u64> {
         self.context_limit
+    }
+
+    /// Returns what is said of it while the request waits to be tried again: an error object in a stream as it came,
+    /// JSON, else the message. As on the wire.
+    pub fn status_text(&self) -> &str {
+        self.raw.as_deref().unwrap_or(&self.message)
     }
 
     /// Returns the error as clients see it.
@@ -171,6 +180,7 @@ impl ProviderError {
         let message = vendor.message.clone().unwrap_or_else(|| "the vendor sent an error in its stream".into());
         Self {
             context_limit: vendor.context_limit.filter(|_| class == ErrorClass::Overflow),
+            raw: Some(body::object(data).unwrap_or(data).to_owned()),
             answer: Some(Box::new(Kept { headers: BTreeMap::new(), body: data.to_owned() })),
             ..Self::new(class, message)
         }
@@ -244,6 +254,9 @@ impl Blame {
     pub(crate) fn put(&self, mut error: ProviderError) -> ProviderError {
         error.url = Some(self.url.clone());
         self.clean(&mut error.message);
+        if let Some(raw) = &mut error.raw {
+            self.clean(raw);
+        }
         if let Some(answer) = &mut error.answer {
             self.clean(&mut answer.body);
             answer.headers.values_mut().for_each(|value| self.clean(value));

@@ -7,7 +7,7 @@ use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use protocol::prompt::{PartInput, PartInputKind};
 use protocol::question::{Answers, Question};
-use protocol::{CallId, MessageId, SessionId, Todo};
+use protocol::{CallId, JsonMap, MessageId, SessionId, Todo};
 use tokio_util::sync::CancellationToken;
 use tools::files::Files;
 use tools::process::{ProcessGroup, Processes};
@@ -56,7 +56,7 @@ impl Reader {
             if let PartInputKind::File(file) = &part.kind {
                 attached.push(match Url::parse(&file.url) {
                     Ok(url) if url.scheme() == "file" => self.file(place.clone(), &url).await,
-                    Ok(url) if url.scheme() == "data" => data(&file.mime, &file.url),
+                    Ok(url) if url.scheme() == "data" => data(&file.mime, file.filename.as_deref(), &file.url),
                     _ => Attached {
                         error: Some(format!("{} can't be attached: only file: and data: urls can", cut(&file.url))),
                         ..Attached::default()
@@ -80,8 +80,7 @@ impl Reader {
                 input.insert("limit".into(), (end + 1).saturating_sub(start).max(1).into());
             }
         }
-        let called =
-            format!("Called the Read tool with the following input: {}", serde_json::Value::Object(input.clone()));
+        let called = called(&input);
         let cx = ToolContext {
             session_id: self.session_id.clone(),
             message_id: self.message_id.clone(),
@@ -107,8 +106,13 @@ impl Reader {
     }
 }
 
-/// Text in a `data:` url is told as text; the rest stays a file.
-fn data(mime: &str, url: &str) -> Attached {
+/// Told before what a file holds, as if the model had read it.
+fn called(input: &JsonMap) -> String {
+    format!("Called the Read tool with the following input: {}", serde_json::Value::Object(input.clone()))
+}
+
+/// Text in a `data:` url is told as text, under its name where it has one; the rest stays a file.
+fn data(mime: &str, name: Option<&str>, url: &str) -> Attached {
     let kept = Attached { is_kept: true, ..Attached::default() };
     if !mime.starts_with("text/") {
         return kept;
@@ -120,7 +124,10 @@ fn data(mime: &str, url: &str) -> Attached {
         Some(percent_encoding::percent_decode_str(body).decode_utf8_lossy().into_owned())
     };
     match text {
-        Some(text) => Attached { texts: vec![text], ..kept },
+        Some(text) => {
+            let named = name.map(|name| called(&JsonMap::from_iter([("filePath".to_owned(), name.into())])));
+            Attached { texts: named.into_iter().chain([text]).collect(), ..kept }
+        }
         None => Attached { error: Some("a data: url holds no base64".into()), ..Attached::default() },
     }
 }

@@ -131,6 +131,8 @@ fn results<'a>(results: &'a [ToolResult], ids: &Ids<'_>) -> Vec<Block<'a>> {
             let said =
                 Some(Kind::Text { text: result.output.as_str().into() }).filter(|_| !result.output.trim().is_empty());
             let content = match result.files.is_empty() || result.is_error {
+                // The vendor refuses an error that says nothing.
+                true if result.is_error && result.output.trim().is_empty() => Content::Text(BLANK),
                 true => Content::Text(&result.output),
                 false => Content::Blocks(said.into_iter().chain(files).collect()),
             };
@@ -164,11 +166,11 @@ fn assistant<'a>(parts: &'a [AssistantContent], ids: &Ids<'_>, sends_thinking: b
             })),
         })
         .collect();
-    // Thinking alone is no message.
-    if content.iter().all(|block| matches!(block.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. })) {
-        content.clear();
-    }
     calls_last(&mut content);
+    // Thinking may not end a message, nor be all of one.
+    while content.pop_if(|block| matches!(block.kind, Kind::Thinking { .. } | Kind::RedactedThinking { .. })).is_some()
+    {
+    }
     content
 }
 

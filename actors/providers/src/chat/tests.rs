@@ -1,5 +1,6 @@
 mod answers;
 mod network;
+mod recorded;
 mod requests;
 
 use protocol::model::ModelEvent;

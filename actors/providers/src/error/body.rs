@@ -102,6 +102,17 @@ impl VendorError {
     }
 }
 
+/// Returns the error object inside `{error: {…}}`, as it is written.
+pub(super) fn object(body: &str) -> Option<&str> {
+    #[derive(serde::Deserialize)]
+    struct Outer<'a> {
+        #[serde(borrow)]
+        error: &'a serde_json::value::RawValue,
+    }
+    let outer: Outer<'_> = serde_json::from_str(body).ok()?;
+    Some(outer.error.get()).filter(|error| error.starts_with('{'))
+}
+
 /// What stands before the size of the window in the vendors' texts, more telling ones first.
 const BEFORE_WINDOW: [&str; 9] = [
     "maximum context length",

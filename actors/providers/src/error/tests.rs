@@ -102,6 +102,17 @@ fn codes_and_texts_are_classed_with_a_status_and_in_a_stream() {
 }
 
 #[test]
+fn an_error_in_a_stream_is_told_as_it_came_while_it_waits_to_be_tried_again() {
+    let object = r#"{ "message":"boom sk-1234","type":"server_error" }"#;
+    let blame = Blame::new("http://h/".parse().expect("a url"), vec!["sk-1234".into()]);
+    let told = |data: &str| blame.put(ProviderError::in_stream(data)).status_text().to_owned();
+    assert_eq!(told(&format!("{{\"error\":{object}}}")), object.replace("sk-1234", "***"));
+    assert_eq!(told(r#"{"error":"boom"}"#), r#"{"error":"boom"}"#);
+    assert_eq!(told(r#"{"message":"boom"}"#), r#"{"message":"boom"}"#);
+    assert_eq!(http(500, PLAIN).status_text(), "m");
+}
+
+#[test]
 fn lost_streams_may_be_tried_again_and_unreadable_ones_not() {
     let class = |error| ProviderError::from_sse(error, 0).class();
     for error in [

@@ -54,6 +54,7 @@ pub(super) struct Part<'a> {
 
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
+#[expect(clippy::enum_variant_names, reason = "the vendor's names")]
 pub(super) enum Data<'a> {
     Text(Cow<'a, str>),
     InlineData(Blob<'a>),
