@@ -94,7 +94,7 @@ pub async fn connect(target: &Target, environment: &Environment) -> Result<Conne
                 // It says more than the broken pipe.
                 Err(Failure::Closed) => Err(match fate.ending().await {
                     Some((status, said)) => ConnectError::Ended { status, said },
-                    None => ConnectError::Handshake("it closed its output".into()),
+                    None => ConnectError::Handshake("it closed its input or output".into()),
                 }),
                 Err(Failure::Other(error)) => Err(error),
                 Ok(connection) => Ok(connection),
@@ -160,6 +160,9 @@ async fn handshake<T: Transport<RoleClient> + 'static>(
     let service: RunningService<RoleClient, Handler> = match begun {
         Ok(Ok(service)) => service,
         Ok(Err(ClientInitializeError::ConnectionClosed(_))) => return Err(Failure::Closed),
+        Ok(Err(ClientInitializeError::TransportError { error, .. })) if is_closed(&*error.error) => {
+            return Err(Failure::Closed);
+        }
         Ok(Err(error)) => return Err(Failure::Other(failure(&error))),
         Err(_) => {
             return Err(Failure::Other(ConnectError::Slow { limit_ms: HANDSHAKE.as_millis() as u64 }));
@@ -174,10 +177,7 @@ fn failure(error: &ClientInitializeError) -> ConnectError {
             ConnectError::Handshake(format!("it answered with an error: {} (code {})", data.message, data.code.0))
         }
         ClientInitializeError::TransportError { error: inner, .. } => {
-            remote::problem(&*inner.error).unwrap_or_else(|| match is_closed(&*inner.error) {
-                true => ConnectError::Handshake("it takes no messages".into()),
-                false => ConnectError::Handshake(inner.error.to_string()),
-            })
+            remote::problem(&*inner.error).unwrap_or_else(|| ConnectError::Handshake(inner.error.to_string()))
         }
         // What else the SDK says quotes whole messages.
         ClientInitializeError::ExpectedInitResult(_) | ClientInitializeError::ExpectedInitResponse(_) => {

@@ -49,6 +49,8 @@ pub struct Pipes<W> {
 #[derive(Clone)]
 pub struct Fate {
     ended: watch::Receiver<Option<String>>,
+    /// Its standard error has been read to the end.
+    heard: CancellationToken,
     said: Arc<Mutex<Vec<u8>>>,
     secrets: Arc<Vec<String>>,
 }
@@ -94,10 +96,15 @@ pub fn start(
     let (ended_sender, ended) = watch::channel(None);
     let said = Arc::<Mutex<Vec<u8>>>::default();
     let secrets = config.environment.values().filter(|value| value.len() >= SECRET).cloned().collect();
-    tokio::spawn(listen(errors, said.clone()));
+    let heard = CancellationToken::new();
+    let (all, end) = (heard.clone().drop_guard(), said.clone());
+    tokio::spawn(async move {
+        let _all = all;
+        listen(errors, end).await;
+    });
     let (pipes, stop, silent) = Pipes::new(name, output, input, counters.clone());
     tokio::spawn(keep(child, stop, silent, ended_sender));
-    Ok((pipes, Fate { ended, said, secrets: Arc::new(secrets) }))
+    Ok((pipes, Fate { ended, heard, said, secrets: Arc::new(secrets) }))
 }
 
 impl<W: AsyncWrite + Send + Unpin + 'static> Pipes<W> {
@@ -128,8 +135,8 @@ impl Fate {
     pub async fn ending(&self) -> Option<(String, Option<String>)> {
         let mut ended = self.ended.clone();
         let status = tokio::time::timeout(LAST_WORDS, ended.wait_for(Option::is_some)).await.ok()?.ok()?.clone()?;
-        // What it wrote last may still be on its way.
-        tokio::time::sleep(Duration::from_millis(20)).await;
+        // What it wrote last may still be on its way, and others of it hold the pipe open.
+        let _ = tokio::time::timeout(LAST_WORDS, self.heard.cancelled()).await;
         Some((status, self.last_line()))
     }
 
@@ -233,19 +240,20 @@ async fn keep(
     silent: CancellationToken,
     ended: watch::Sender<Option<String>>,
 ) {
-    tokio::select! {
-        status = child.exited() => {
-            ended.send_replace(Some(status.map_or_else(|error| error.to_string(), |status| how(&status))));
-            let over = async {
-                tokio::select! {
-                    () = silent.cancelled() => {}
-                    () = stop.cancelled() => {}
-                }
-            };
-            let _ = tokio::time::timeout(LAST_WORDS, over).await;
-        }
+    let status = tokio::select! {
+        status = child.exited() => Some(status),
         // Its input is closed: most servers end by themselves then.
-        () = stop.cancelled() => drop(tokio::time::timeout(GRACE, child.exited()).await),
+        () = stop.cancelled() => tokio::time::timeout(GRACE, child.exited()).await.ok(),
+    };
+    if let Some(status) = status {
+        ended.send_replace(Some(status.map_or_else(|error| error.to_string(), |status| how(&status))));
+        let over = async {
+            tokio::select! {
+                () = silent.cancelled() => {}
+                () = stop.cancelled() => {}
+            }
+        };
+        let _ = tokio::time::timeout(LAST_WORDS, over).await;
     }
     child.end(GRACE).await;
 }

@@ -46,6 +46,11 @@ impl OAuthHttpClient for OAuthHttp {
             let mut answer = http::Response::new(Vec::new());
             *answer.status_mut() = response.status();
             *answer.headers_mut() = response.headers().clone();
+            // Discovery asks the server's own address too; where that is an event stream it never ends.
+            let kind = response.headers().get(http::header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+            if kind.is_some_and(|kind| kind.starts_with("text/event-stream")) {
+                return Ok(answer);
+            }
             let mut stream = response.bytes_stream();
             while let Some(chunk) = stream.next().await {
                 let chunk = chunk.map_err(boxed)?;

@@ -137,6 +137,8 @@ async fn run(script: Script) {
     let junk = server.script.junk;
     tokio::spawn(async move {
         let mut output = tokio::io::stdout();
+        // The test harness has begun a line with the test's name.
+        output.write_all(b"\n").await.expect("stdout");
         while let Some(message) = outgoing.recv().await {
             let text = if junk { format!("\nStarting...\n{message}\nnot json {{\n") } else { format!("{message}\n") };
             output.write_all(text.as_bytes()).await.expect("stdout");

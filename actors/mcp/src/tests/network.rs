@@ -153,7 +153,7 @@ async fn a_token_that_has_run_out_is_renewed_before_it_is_sent() {
     let (target, tokens) = with_login(&entry(&server, json!({})), &authorizer);
     login(&authorizer, &target).await;
     assert_eq!(tokens.current().await.unwrap().as_deref(), Some("access2"));
-    assert_eq!(server.stats().unauthorized, 1, "only the discovery was sent without a token");
+    assert_eq!(server.stats().unauthorized, 2, "only the discovery, of the login and of the renewal, has no token");
 }
 
 #[tokio::test]
