@@ -5,6 +5,7 @@
 
 pub(crate) mod load;
 pub(crate) mod open;
+pub(crate) mod remove;
 pub(crate) mod write;
 
 use std::collections::{HashMap, HashSet};

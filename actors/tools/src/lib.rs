@@ -6,6 +6,7 @@
 //!
 //! Start at [`tool`] for the trait, [`context`] for what a tool is given, then one file a tool.
 
+pub mod apply_patch;
 pub mod bash;
 pub mod context;
 pub mod diff;

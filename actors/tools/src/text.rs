@@ -273,6 +273,17 @@ pub(crate) fn is_stray(c: char) -> bool {
     u32::from(c) >= STRAY
 }
 
+/// Returns the ASCII character that a typographic one is taken for.
+pub(crate) fn fold(c: char) -> char {
+    match c {
+        '‘' | '’' | '‚' | '‛' | '′' | '´' => '\'',
+        '“' | '”' | '„' | '‟' | '″' | '«' | '»' => '"',
+        '‐' | '‑' | '‒' | '–' | '—' | '―' | '−' => '-',
+        '\u{A0}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => ' ',
+        _ => c,
+    }
+}
+
 /// Returns text without a byte order mark.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{FEFF}').unwrap_or(text)

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::anchors::{Near, nearest};
 use super::reindent::Unclear;
 use super::strategies::{Block, Lines, MAX_COUNTED, Place, Strategy};
-use crate::text::is_stray;
+use crate::text::{fold, is_stray};
 
 /// Most places shown in one error, and most lines of each.
 const MAX_SHOWN: usize = 3;
@@ -207,17 +207,6 @@ fn typography(text: &str, old: &str) -> Option<String> {
         return None;
     }
     Some(format!("At line {line} the file has {}. Quote the characters that are in the file.", differences.join(", ")))
-}
-
-/// Returns the ASCII character that a typographic one is taken for.
-fn fold(c: char) -> char {
-    match c {
-        '‘' | '’' | '‚' | '‛' | '′' | '´' => '\'',
-        '“' | '”' | '„' | '‟' | '″' | '«' | '»' => '"',
-        '‐' | '‑' | '‒' | '–' | '—' | '―' | '−' => '-',
-        '\u{A0}' | '\u{2000}'..='\u{200A}' | '\u{202F}' | '\u{205F}' | '\u{3000}' => ' ',
-        _ => c,
-    }
 }
 
 #[cfg(test)]

@@ -37,6 +37,19 @@ pub(crate) fn write_atomic(
     real: &Path,
     shown: &Path,
     content: &[u8],
+    effects: &Effects,
+    cancel: &CancellationToken,
+) -> Result<Written, ToolError> {
+    write_like(real, shown, content, None, effects, cancel)
+}
+
+/// Writes a file as [`write_atomic`] does; a new one gets the mode and owner of another, for instance of the file it
+/// takes the place of.
+pub(crate) fn write_like(
+    real: &Path,
+    shown: &Path,
+    content: &[u8],
+    like: Option<&FileStat>,
     _effects: &Effects,
     cancel: &CancellationToken,
 ) -> Result<Written, ToolError> {
@@ -56,7 +69,7 @@ pub(crate) fn write_atomic(
         faccessat(&directory, name, AccessFlags::W_OK, AtFlags::AT_EACCESS).map_err(|e| failed(e.into()))?;
     }
     let beside = Beside::new(&directory).map_err(failed)?;
-    beside.fill(content, old.as_ref()).map_err(failed)?;
+    beside.fill(content, old.as_ref().or(like)).map_err(failed)?;
     if cancel.is_cancelled() {
         return Err(ToolError::Aborted);
     }
