@@ -48,6 +48,7 @@ mod calls;
 mod close;
 mod compaction;
 mod edit;
+mod hand_over;
 mod offer;
 #[cfg(test)]
 mod samples;
@@ -321,6 +322,7 @@ impl Session {
         let deps = ExecutorDeps {
             broker: self.deps.broker.clone(),
             journal: self.deps.journal.clone(),
+            store: self.deps.store.clone(),
             workspace: self.deps.workspace.clone(),
             io: self.deps.io.clone(),
             clock: self.deps.clock.clone(),
@@ -333,7 +335,8 @@ impl Session {
                 ended: address.clone().recipient(),
                 progress: address.clone().recipient(),
                 snapshot: address.clone().recipient(),
-                delegate: address.recipient(),
+                delegate: address.clone().recipient(),
+                hand_over: address.recipient(),
                 wait: self.deps.registry.wait.clone(),
                 stop: self.deps.registry.stop.clone(),
             },

@@ -31,7 +31,7 @@ mod limits;
 mod order;
 
 use desk::CallDesk;
-pub use desk::{Delegate, Delegated, SnapshotGate};
+pub use desk::{Delegate, Delegated, HandOver, SnapshotGate};
 use order::{Order, Place};
 
 /// How long aborted calls have to end by themselves. What is left of them is killed behind that.
@@ -44,6 +44,8 @@ pub struct ExecutorDeps {
     pub broker: Addr<PermissionBroker>,
     /// Where the beginning of effects is stored.
     pub journal: Journal,
+    /// Where to-do lists are read.
+    pub store: storage::Store,
     /// Where snapshots are taken.
     pub workspace: Addr<Workspace>,
     /// Where calls run.
@@ -75,6 +77,8 @@ pub struct SessionLine {
     pub snapshot: Recipient<StepSnapshot>,
     /// A call wants a subagent.
     pub delegate: Recipient<Delegate>,
+    /// A call gives the next step to another agent.
+    pub hand_over: Recipient<HandOver>,
     /// A subagent's turn is waited for.
     pub wait: Recipient<crate::session_registry::AwaitTurn>,
     /// A subagent is stopped.
@@ -94,6 +98,8 @@ pub struct Call {
     pub asker: Asker,
     /// Where.
     pub place: Arc<tools::Place>,
+    /// Where the session's plan is to be written.
+    pub plan: PathBuf,
     /// The step's snapshot.
     pub gate: Arc<SnapshotGate>,
     /// It is the same call again and again: ask first.
@@ -325,6 +331,7 @@ async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken, place: P
         files: deps.files.clone(),
         processes: deps.processes.clone(),
         http: deps.http.clone(),
+        plan: call.plan.clone(),
     };
     let tell = |progress| {
         let told = CallProgress { message_id: cx.message_id.clone(), part_id: call.part_id.clone(), progress };

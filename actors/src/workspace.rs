@@ -23,6 +23,7 @@ pub mod agents;
 pub mod catalogue;
 mod changes;
 pub mod commands;
+pub mod flags;
 pub mod instructions;
 pub mod setup;
 mod toolbox;

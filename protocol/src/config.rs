@@ -359,6 +359,30 @@ pub struct TroupeConfig {
     pub snapshot: SnapshotConfig,
     /// The edit tool.
     pub edit: EditConfig,
+    /// Searching the web.
+    pub search: SearchConfig,
+}
+
+/// Searching the web. Off unless a service is named here, or OpenCode's flags switch it on.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct SearchConfig {
+    /// The service.
+    pub provider: Option<SearchProvider>,
+    /// Where Exa is, if not at its own address.
+    pub exa_url: Option<String>,
+    /// Where Parallel is, if not at its own address.
+    pub parallel_url: Option<String>,
+}
+
+/// A service that searches the web.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum SearchProvider {
+    /// <https://exa.ai>; its key is in `EXA_API_KEY`.
+    Exa,
+    /// <https://parallel.ai>; its key is in `PARALLEL_API_KEY`.
+    Parallel,
 }
 
 /// Trying failed model requests again.

@@ -10,7 +10,7 @@ use crate::message::{ModelRef, OutputFormat};
 use crate::part::{AgentPart, FilePart, Span, SubtaskPart};
 
 /// The body of `POST /session/:id/message` and `prompt_async`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromptBody {
     /// The user message's id; made where none is given. The same id with the same content is one prompt.
     #[serde(default, rename = "messageID", skip_serializing_if = "Option::is_none")]

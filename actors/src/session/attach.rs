@@ -91,6 +91,7 @@ impl Reader {
             files: self.files.clone(),
             processes: self.processes.clone(),
             http: self.http.clone(),
+            plan: std::path::PathBuf::new(),
         };
         match AnyTool::run(&Read, input, &cx).await {
             Ok(output) => Attached { texts: vec![called, output.output], is_kept: true, error: None },
@@ -155,6 +156,14 @@ impl Desk for Unasked {
     fn progress(&self, _: Progress) {}
 
     fn todos(&self, _: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
+
+    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
+
+    fn hand_over<'a>(&'a self, _: &'a str, _: String) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async { Err(ToolError::Aborted) })
     }
 

@@ -7,6 +7,7 @@ use protocol::{CallId, JsonMap, MessageId, Part, PartId, ToolState};
 use serde_json::{Value, json};
 use storage::Change;
 
+use super::hand_over::plan_of;
 use super::history::Entry;
 use super::offer::offered;
 use super::step::StepKind;
@@ -80,6 +81,7 @@ impl Session {
         step.has_effects |= tool.traits().changes_files;
         let (tool, call_id) = (tool.clone(), call.call_id.clone());
         let (agent, place, gate) = (step.answerer.agent.clone(), step.setup.place.clone(), step.gate.clone());
+        let plan = plan_of(&step.setup, &self.state.info);
         let prompt = self.state.turn.as_ref().and_then(|turn| self.state.history.get(turn.answering.last()?));
         let mut rules = self.rules(&agent);
         if is_given {
@@ -99,6 +101,7 @@ impl Session {
                 message_id: part.message_id.clone(),
                 call_id,
             },
+            plan,
             place,
             gate,
             repeats,

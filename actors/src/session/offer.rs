@@ -48,7 +48,7 @@ impl Session {
                 model: model.api.id.clone(),
                 system,
                 messages: compile(history.entries(), &target),
-                tools: offered(&setup, &rules, model).map(|tool| tool.spec()).collect::<Vec<ToolSpec>>(),
+                tools: offered(&setup, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
                 tool_choice: ToolChoice::Auto,
                 max_output_tokens: output_limit(model),
                 temperature: agent.temperature.filter(|_| model.capabilities.temperature),
@@ -61,13 +61,23 @@ impl Session {
     }
 }
 
-/// The tools a step offers: those the rules don't forbid, and of edit, write and apply_patch those the model knows.
+/// The tools a step offers: those that suit the model (it knows either patches or edit and write) and that the rules
+/// don't forbid.
 pub(super) fn offered<'a>(
     setup: &'a Setup,
     rules: &'a [protocol::Rule],
-    _: &Model,
+    model: &'a Model,
 ) -> impl Iterator<Item = &'a Arc<dyn AnyTool>> {
-    setup.tools.iter().filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
+    setup.tools.iter().filter(|tool| tool.suits(model)).filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
+}
+
+/// What the model is told of a tool: of subagents and skills only those it may use.
+fn spec(tool: &Arc<dyn AnyTool>, rules: &[protocol::Rule]) -> ToolSpec {
+    let permission = tool.traits().permission;
+    let is_denied = |pattern: &str| {
+        ruleset::deciding(rules, permission, pattern).is_some_and(|rule| rule.action == protocol::Action::Deny)
+    };
+    tool.spec_under(&is_denied)
 }
 
 /// An eighth of the window, at four bytes a token.

@@ -12,6 +12,7 @@ use storage::journal::TurnKind;
 use tokio::sync::oneshot;
 use tools::bash::PersonsBash;
 
+use super::hand_over::plan_of;
 use super::command::{CommandError, Shell};
 use super::{Queued, Session, Stage, TurnEnd, remembered, turn_row};
 use crate::permission_broker::Asker;
@@ -130,6 +131,7 @@ impl Session {
                 call_id,
             },
             place: setup.place.clone(),
+            plan: plan_of(&setup, &self.state.info),
             gate: Arc::new(SnapshotGate::new(Freshness::Any)),
             repeats: false,
             prompt: "".into(),

@@ -53,6 +53,19 @@ pub struct Delegate {
     pub delegation: Delegation,
 }
 
+/// Give the session's next step to another agent, with a message for it. Stored when answered; given twice for one
+/// call it is one message.
+#[derive(Message)]
+#[rtype(result = "Result<(), ToolError>")]
+pub struct HandOver {
+    /// The call's part.
+    pub part_id: PartId,
+    /// The agent.
+    pub agent: String,
+    /// What it is told.
+    pub message: String,
+}
+
 /// A subagent that works.
 #[derive(Clone, Debug)]
 pub struct Delegated {
@@ -205,6 +218,20 @@ impl Desk for CallDesk {
         let stored = self.record(vec![change]);
         async move { stored.await.map_err(|error| ToolError::failed(format!("the list was not stored: {error}"))) }
             .boxed()
+    }
+
+    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
+        async move {
+            let list = self.deps.store.todos(&self.asker.fence.session_id).await;
+            list.map_err(|error| ToolError::failed(format!("the list could not be read: {error}")))
+        }
+        .boxed()
+    }
+
+    fn hand_over<'a>(&'a self, agent: &'a str, message: String) -> BoxFuture<'a, Result<(), ToolError>> {
+        let told = HandOver { part_id: self.part_id.clone(), agent: agent.to_owned(), message };
+        let told = self.deps.session.hand_over.send(told);
+        async move { told.await.map_err(|_| ToolError::failed("the session that called is gone"))? }.boxed()
     }
 
     fn file_edited(&self, path: &Path) {

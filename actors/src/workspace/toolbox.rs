@@ -7,10 +7,18 @@ use protocol::agent::Agent;
 use tools::AnyTool;
 use tools::skill::Skill;
 
+use super::flags::Flags;
+
 /// Returns all tools, by name.
-pub fn toolbox(agents: &IndexMap<String, Arc<Agent>>, skills: &Arc<Vec<Skill>>) -> Vec<Arc<dyn AnyTool>> {
+pub fn toolbox(
+    agents: &IndexMap<String, Arc<Agent>>,
+    skills: &Arc<Vec<Skill>>,
+    flags: &Flags,
+) -> Vec<Arc<dyn AnyTool>> {
     let mut tools: Vec<Arc<dyn AnyTool>> = vec![
+        Arc::new(tools::apply_patch::ApplyPatch),
         Arc::new(tools::bash::Bash),
+        Arc::new(tools::codesearch::CodeSearch::new(flags.search.clone())),
         Arc::new(tools::edit::Edit),
         Arc::new(tools::glob::Glob),
         Arc::new(tools::grep::Grep),
@@ -18,10 +26,19 @@ pub fn toolbox(agents: &IndexMap<String, Arc<Agent>>, skills: &Arc<Vec<Skill>>) 
         Arc::new(tools::read::Read),
         Arc::new(tools::skill::LoadSkill::new(skills.clone())),
         Arc::new(tools::task::Task::new(agents.values().map(AsRef::as_ref))),
+        Arc::new(tools::todoread::TodoRead),
         Arc::new(tools::todowrite::TodoWrite),
         Arc::new(tools::webfetch::WebFetch),
+        Arc::new(tools::websearch::WebSearch::new(flags.search.clone())),
         Arc::new(tools::write::Write),
     ];
+    if flags.plan_mode {
+        tools.push(Arc::new(tools::plan::PlanEnter));
+        tools.push(Arc::new(tools::plan::PlanExit));
+    }
+    if flags.batch {
+        tools.push(Arc::new(tools::batch::Batch::new(&tools)));
+    }
     tools.sort_by(|a, b| a.id().cmp(b.id()));
     tools
 }

@@ -14,6 +14,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use protocol::JsonMap;
+use protocol::provider::Model;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -51,6 +52,10 @@ impl Tool for ApplyPatch {
     /// One patch after the other, whatever files they name.
     fn serial_path(&self, _: &PatchInput) -> Option<String> {
         Some(".".into())
+    }
+
+    fn suits(&self, model: &Model) -> bool {
+        is_known_to(model)
     }
 
     async fn run(&self, input: PatchInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
@@ -97,6 +102,12 @@ impl Tool for ApplyPatch {
         let output = format!("Success. Updated the following files:\n{}", listed.join("\n"));
         Ok(ToolOutput { title: output.clone(), output, metadata, ..ToolOutput::default() })
     }
+}
+
+/// Returns whether a model is trained on patches: OpenAI's, but for the older and the open ones. It is offered
+/// `apply_patch`, others `edit` and `write`. Source: OpenCode `tool/registry.ts`.
+pub fn is_known_to(model: &Model) -> bool {
+    model.id.contains("gpt-") && !model.id.contains("oss") && !model.id.contains("gpt-4")
 }
 
 /// Returns the failure of a patch that can't be applied; clients know how it begins.

@@ -34,6 +34,8 @@ pub struct ToolContext {
     pub processes: Processes,
     /// For fetches.
     pub http: reqwest::Client,
+    /// Where the session's plan is to be written, absolute.
+    pub plan: PathBuf,
 }
 
 /// Where a tool works: the same for all calls of a directory.
@@ -65,6 +67,13 @@ pub trait Desk: Send + Sync {
 
     /// Shows how far the call is. The last one counts; the executor bounds the rate.
     fn progress(&self, progress: Progress);
+
+    /// Returns the session's to-do list.
+    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>>;
+
+    /// Gives the session's next step to another agent, with a message for it; returns when that is stored. Said twice
+    /// by one call it is one message.
+    fn hand_over<'a>(&'a self, agent: &'a str, message: String) -> BoxFuture<'a, Result<(), ToolError>>;
 
     /// Replaces the session's to-do list.
     fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;

@@ -70,6 +70,10 @@ impl Tool for Edit {
         Some(input.file_path.clone())
     }
 
+    fn suits(&self, model: &protocol::provider::Model) -> bool {
+        !crate::apply_patch::is_known_to(model)
+    }
+
     async fn run(&self, input: EditInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let change = Arc::new(Change {
             old: input.old_string,

@@ -8,6 +8,8 @@
 
 pub mod apply_patch;
 pub mod bash;
+pub mod batch;
+pub mod codesearch;
 pub mod context;
 pub mod diff;
 pub mod edit;
@@ -17,6 +19,7 @@ pub mod glob;
 pub mod grep;
 pub mod guard;
 pub mod path;
+pub mod plan;
 pub mod process;
 pub mod question;
 pub mod read;
@@ -24,11 +27,14 @@ pub mod search;
 pub mod shell;
 pub mod skill;
 pub mod task;
+pub mod todoread;
 pub mod todowrite;
 pub mod tool;
 pub mod webfetch;
+pub mod websearch;
 pub mod write;
 
+mod remote;
 mod text;
 
 #[cfg(test)]

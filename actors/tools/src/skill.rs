@@ -7,19 +7,23 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures::future::BoxFuture;
 use ignore::WalkBuilder;
 use protocol::JsonMap;
+use protocol::model::ToolSpec;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Ask, ToolContext};
 use crate::error::ToolError;
 use crate::files::load::load;
 use crate::files::looking;
-use crate::tool::{Tool, ToolOutput, Traits};
+use crate::tool::{AnyTool, ToolOutput, Traits, arguments, schema};
 
+/// The tool's name.
+const ID: &str = "skill";
 /// The file that makes a directory a skill.
 const FILE: &str = "SKILL.md";
 /// The largest `SKILL.md`, in bytes.
@@ -219,22 +223,49 @@ pub struct SkillInput {
     name: String,
 }
 
-impl Tool for LoadSkill {
-    type Input = SkillInput;
-    const ID: &'static str = "skill";
-    const DESCRIPTION: &'static str = include_str!("skill.txt");
-    const TRAITS: Traits = Traits::reading("skill");
-
-    async fn run(&self, input: SkillInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
+impl LoadSkill {
+    async fn load(&self, input: SkillInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let Some(skill) = self.skills.iter().find(|skill| skill.name == input.name) else {
             let names: Vec<&str> = self.skills.iter().map(|skill| &*skill.name).collect();
             let names = if names.is_empty() { "none".to_owned() } else { names.join(", ") };
             return Err(ToolError::failed(format!("Skill \"{}\" not found. Available skills: {names}", input.name)));
         };
         let name = skill.name.clone();
-        cx.ask(Ask::new("skill", vec![name.clone()], vec![name], JsonMap::new())).await?;
+        cx.ask(Ask::new(ID, vec![name.clone()], vec![name], JsonMap::new())).await?;
         let skill = skill.clone();
         looking(cx, move |_| Ok(show(&skill))).await
+    }
+}
+
+impl AnyTool for LoadSkill {
+    fn id(&self) -> &str {
+        ID
+    }
+
+    fn spec(&self) -> ToolSpec {
+        self.spec_under(&|_| false)
+    }
+
+    fn spec_under(&self, is_denied: &dyn Fn(&str) -> bool) -> ToolSpec {
+        let mut description = include_str!("skill.txt").trim_end().to_owned();
+        let there: Vec<&Skill> = self.skills.iter().filter(|skill| !is_denied(&skill.name)).collect();
+        description.push_str(if there.is_empty() { "\n\nThere are none here." } else { "\n\nThe skills there are:" });
+        for skill in there {
+            description.push_str(&format!("\n- {}: {}", skill.name, skill.description));
+        }
+        ToolSpec { name: ID.into(), description, parameters: schema::<SkillInput>() }
+    }
+
+    fn traits(&self) -> Traits {
+        Traits::reading(ID)
+    }
+
+    fn serial_path(&self, _: &JsonMap) -> Option<String> {
+        None
+    }
+
+    fn run<'a>(&'a self, input: JsonMap, cx: &'a ToolContext) -> BoxFuture<'a, Result<ToolOutput, ToolError>> {
+        Box::pin(async move { self.load(arguments(ID, Value::Object(input))?, cx).await })
     }
 }
 

@@ -36,26 +36,24 @@ pub struct TaskInput {
 /// The tool, with the agents it can choose from.
 #[derive(Clone, Debug)]
 pub struct Task {
-    description: String,
-    agents: Vec<String>,
+    /// Each agent's name and what it is for.
+    agents: Vec<(String, String)>,
 }
 
 impl Task {
     /// Returns the tool for these agents; those that are only for the person are left out.
     pub fn new<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
-        let mut description = include_str!("task.txt").trim_end().to_owned();
-        let mut names = Vec::new();
-        for agent in agents.filter(|agent| agent.mode != AgentMode::Primary && !agent.hidden) {
+        let agents = agents.filter(|agent| agent.mode != AgentMode::Primary && !agent.hidden).map(|agent| {
             let about = agent.description.as_deref().unwrap_or("Only when the person names it.");
-            description.push_str(&format!("\n- {}: {about}", agent.name));
-            names.push(agent.name.clone());
-        }
-        Self { description, agents: names }
+            (agent.name.clone(), about.to_owned())
+        });
+        Self { agents: agents.collect() }
     }
 
     async fn delegate(&self, input: TaskInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        if !self.agents.contains(&input.subagent_type) {
-            let known = self.agents.join(", ");
+        let names: Vec<&str> = self.agents.iter().map(|(name, _)| name.as_str()).collect();
+        if !names.contains(&input.subagent_type.as_str()) {
+            let known = names.join(", ");
             return Err(ToolError::failed(format!(
                 "There is no subagent {:?}. There are: {known}",
                 input.subagent_type
@@ -98,7 +96,15 @@ impl AnyTool for Task {
     }
 
     fn spec(&self) -> ToolSpec {
-        ToolSpec { name: ID.into(), description: self.description.clone(), parameters: schema::<TaskInput>() }
+        self.spec_under(&|_| false)
+    }
+
+    fn spec_under(&self, is_denied: &dyn Fn(&str) -> bool) -> ToolSpec {
+        let mut description = include_str!("task.txt").trim_end().to_owned();
+        for (name, about) in self.agents.iter().filter(|(name, _)| !is_denied(name)) {
+            description.push_str(&format!("\n- {name}: {about}"));
+        }
+        ToolSpec { name: ID.into(), description, parameters: schema::<TaskInput>() }
     }
 
     fn traits(&self) -> Traits {

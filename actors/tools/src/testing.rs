@@ -23,6 +23,7 @@ pub(crate) enum Noted {
     Todos(Vec<Todo>),
     Edited(PathBuf),
     Gave(Delegation),
+    HandedOver(String, String),
     Started(ProcessGroup),
     Ended(ProcessGroup),
 }
@@ -102,6 +103,16 @@ impl Desk for FakeDesk {
         Box::pin(async { Ok(()) })
     }
 
+    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
+        let last = self.noted().into_iter().rev().find_map(|n| if let Noted::Todos(todos) = n { Some(todos) } else { None });
+        Box::pin(async { Ok(last.unwrap_or_default()) })
+    }
+
+    fn hand_over<'a>(&'a self, agent: &'a str, message: String) -> BoxFuture<'a, Result<(), ToolError>> {
+        self.note(Noted::HandedOver(agent.to_owned(), message));
+        Box::pin(async { Ok(()) })
+    }
+
     fn file_edited(&self, path: &Path) {
         self.note(Noted::Edited(path.to_owned()));
     }
@@ -145,7 +156,9 @@ pub(crate) fn context(directory: &Path) -> (ToolContext, Arc<FakeDesk>) {
         cancel: CancellationToken::new(),
         files: Files::default(),
         processes: Processes::none(),
-        http: reqwest::Client::new(),
+        // As the process's own, it follows no redirect to another host.
+        http: reqwest::Client::builder().redirect(reqwest::redirect::Policy::none()).build().unwrap(),
+        plan: directory.join(".opencode/plans/plan.md"),
     };
     (cx, desk)
 }

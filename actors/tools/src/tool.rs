@@ -3,6 +3,7 @@
 use futures::future::BoxFuture;
 use protocol::JsonMap;
 use protocol::model::ToolSpec;
+use protocol::provider::Model;
 use protocol::part::FilePart;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
@@ -31,6 +32,11 @@ pub trait Tool: Send + Sync + 'static {
     /// Returns the path whose calls must run one after the other, in the order the model made them.
     fn serial_path(&self, _input: &Self::Input) -> Option<String> {
         None
+    }
+
+    /// Returns whether it is offered to this model.
+    fn suits(&self, _model: &Model) -> bool {
+        true
     }
 }
 
@@ -91,6 +97,17 @@ pub trait AnyTool: Send + Sync {
     /// Returns what the model is told of it.
     fn spec(&self) -> ToolSpec;
 
+    /// Returns what the model is told of it where rules deny some of what it could be called with: `is_denied` says so
+    /// of a pattern of its permission. A tool that lists what there is leaves that out.
+    fn spec_under(&self, _is_denied: &dyn Fn(&str) -> bool) -> ToolSpec {
+        self.spec()
+    }
+
+    /// Returns whether it is offered to this model.
+    fn suits(&self, _model: &Model) -> bool {
+        true
+    }
+
     /// Returns what it does to the world.
     fn traits(&self) -> Traits;
 
@@ -109,6 +126,10 @@ impl<T: Tool> AnyTool for T {
     fn spec(&self) -> ToolSpec {
         let parameters = schema::<T::Input>();
         ToolSpec { name: T::ID.into(), description: T::DESCRIPTION.trim().into(), parameters }
+    }
+
+    fn suits(&self, model: &Model) -> bool {
+        Tool::suits(self, model)
     }
 
     fn traits(&self) -> Traits {

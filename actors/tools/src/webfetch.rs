@@ -2,13 +2,16 @@
 
 mod body;
 mod html;
+mod reach;
 
 use std::time::Duration;
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
-use protocol::JsonMap;
+use protocol::config::Config;
 use protocol::part::FilePart;
+use protocol::{Action, JsonMap};
+use reqwest::Response;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, USER_AGENT};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,9 +22,13 @@ use crate::context::{Ask, ToolContext};
 use crate::error::ToolError;
 use crate::files::looking;
 use crate::tool::{Tool, ToolOutput, Traits};
+use reach::Reach;
 
 /// How long a fetch may take, unless the call says otherwise, and at most.
 const TIMEOUT_SECONDS: (f64, f64) = (30.0, 120.0);
+
+/// Most redirects from one host to another.
+const REDIRECTS: usize = 5;
 
 /// What we say we are. Sites that know only browsers answer this.
 const AGENT: &str = concat!("Mozilla/5.0 (compatible; Troupe/", env!("CARGO_PKG_VERSION"), ")");
@@ -91,11 +98,12 @@ impl Tool for WebFetch {
     async fn run(&self, input: WebFetchInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let url = parse(&input.url)?;
         let limit = limit(input.timeout)?;
-        cx.ask(ask(&input)).await?;
+        let reach = reach::of(&url).await;
+        cx.ask(ask(&input, &url, reach, &cx.place.config)).await?;
         cx.begin().await?;
         tokio::select! {
             () = cx.cancel.cancelled() => Err(ToolError::Aborted),
-            page = tokio::time::timeout(limit, fetch(cx, &url, input.format)) => match page {
+            page = tokio::time::timeout(limit, fetch(cx, url, reach, input.format)) => match page {
                 Ok(page) => show(cx, input, page?).await,
                 Err(_) => Err(ToolError::TimedOut { tool: Self::ID.into(), limit_ms: limit.as_millis() as u64 }),
             },
@@ -123,32 +131,59 @@ fn limit(timeout: Option<f64>) -> Result<Duration, ToolError> {
     limit.ok_or_else(|| ToolError::failed("The timeout must be a number of seconds above 0."))
 }
 
-fn ask(input: &WebFetchInput) -> Ask {
+/// A page of the person's network is asked for whatever the rules for the web say, unless the config names it.
+fn ask(input: &WebFetchInput, url: &Url, reach: Reach, config: &Config) -> Ask {
     let mut metadata = JsonMap::new();
     metadata.insert("url".into(), Value::from(input.url.clone()));
     metadata.insert("format".into(), json!(input.format));
     if let Some(timeout) = input.timeout {
         metadata.insert("timeout".into(), json!(timeout));
     }
-    Ask::new(WebFetch::ID, vec![input.url.clone()], vec!["*".into()], metadata)
+    let ask = Ask::new(WebFetch::ID, vec![input.url.clone()], vec!["*".into()], metadata);
+    match reach {
+        Reach::Private if !reach::is_named(config, url) => Ask { always: Vec::new(), floor: Action::Ask, ..ask },
+        _ => ask,
+    }
 }
 
-async fn fetch(cx: &ToolContext, url: &Url, format: Format) -> Result<Page, ToolError> {
+async fn fetch(cx: &ToolContext, url: Url, reach: Reach, format: Format) -> Result<Page, ToolError> {
+    let mut url = url;
+    let mut response = get(cx, &url, format).await?;
+    // The client follows redirects on one host by itself and stops at others.
+    for _ in 0..REDIRECTS {
+        let Some(next) = reach::next(&url, &response)? else { break };
+        let there = reach::of(&next).await;
+        if there != Reach::Public && there != reach {
+            return Err(ToolError::failed(format!(
+                "{} leads to {}, which is not on the public web. Fetch that address itself if you mean it.",
+                body::shown(&url),
+                body::shown(&next)
+            )));
+        }
+        url = next;
+        response = get(cx, &url, format).await?;
+    }
+    let status = response.status();
+    if status.is_redirection() && reach::next(&url, &response)?.is_some() {
+        return Err(ToolError::failed(format!("{} could not be fetched: too many redirects.", body::shown(&url))));
+    }
+    if !status.is_success() {
+        let code = status.as_u16();
+        return Err(ToolError::failed(format!("StatusCode: non 2xx status code ({code} GET {})", body::shown(&url))));
+    }
+    let content_type = header(response.headers());
+    let bytes = body::read(&url, response).await?;
+    Ok(Page { content_type, bytes })
+}
+
+async fn get(cx: &ToolContext, url: &Url, format: Format) -> Result<Response, ToolError> {
     let request = cx
         .http
         .get(url.clone())
         .header(USER_AGENT, AGENT)
         .header(ACCEPT, format.accept())
         .header(ACCEPT_LANGUAGE, "en-US,en;q=0.9");
-    let response = request.send().await.map_err(|e| body::failure(url, &e))?;
-    let status = response.status();
-    if !status.is_success() {
-        let code = status.as_u16();
-        return Err(ToolError::failed(format!("StatusCode: non 2xx status code ({code} GET {})", body::shown(url))));
-    }
-    let content_type = header(response.headers());
-    let bytes = body::read(url, response).await?;
-    Ok(Page { content_type, bytes })
+    request.send().await.map_err(|e| body::failure(url, &e))
 }
 
 fn header(headers: &HeaderMap) -> String {

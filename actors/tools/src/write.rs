@@ -50,6 +50,10 @@ impl Tool for Write {
         Some(input.file_path.clone())
     }
 
+    fn suits(&self, model: &protocol::provider::Model) -> bool {
+        !crate::apply_patch::is_known_to(model)
+    }
+
     async fn run(&self, input: WriteInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let located = Arc::new(Located::of(cx, &input.file_path, Access::Write).await?);
         let prepared = {

@@ -56,6 +56,13 @@ async fn server() -> String {
                         b"HTTP/1.1 302 Found\r\nlocation: /loop\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                             .to_vec()
                     }
+                    "/inside" => b"HTTP/1.1 302 Found\r\nlocation: http://10.255.255.1/x\r\ncontent-length: 0\r\n\r\n".to_vec(),
+                    "/other" => {
+                        let port = request.split("host: 127.0.0.1:").nth(1).unwrap().lines().next().unwrap();
+                        let to = format!("location: http://localhost:{port}/page.json");
+                        format!("HTTP/1.1 302 Found\r\n{to}\r\ncontent-length: 0\r\nconnection: close\r\n\r\n")
+                            .into_bytes()
+                    }
                     "/silent" => return std::future::pending().await,
                     "/headers" => answer("200 OK", "text/plain", request.as_bytes()),
                     _ => answer("404 Not Found", "text/plain", b"no"),
@@ -140,6 +147,32 @@ async fn failures_say_what_was_wrong() {
         Err(ToolError::TimedOut { limit_ms: 50, .. })
     ));
     assert!(matches!(fetched(json!({ "url": base, "format": "pdf" })).await.0, Err(ToolError::Arguments { .. })));
+}
+
+#[tokio::test]
+async fn a_page_may_lead_to_another_host_but_not_into_the_persons_network() {
+    let base = server().await;
+    // `localhost` may be `::1` first, where nobody listens; then the address of both is tried.
+    let output = fetched(json!({ "url": format!("{base}/other") })).await.0.unwrap();
+    assert_eq!(output.output, "{\"a\":1}");
+    let error = fetched(json!({ "url": format!("{base}/inside") })).await.0.unwrap_err().to_string();
+    assert!(error.contains("http://10.255.255.1/x") && error.contains("not on the public web"), "{error}");
+}
+
+#[tokio::test]
+async fn an_address_of_the_persons_network_is_asked_for_whatever_the_rules_say() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cx, desk) = context(dir.path());
+    desk.judge(|_| Err(Refusal::Rejected));
+    for (url, floor) in [
+        ("http://169.254.169.254/latest/meta-data", Action::Ask),
+        ("http://1.1.1.1/", Action::Allow),
+        ("http://127.0.0.1:3000/", Action::Allow),
+    ] {
+        assert!(call(&cx, json!({ "url": url })).await.is_err());
+        let asked = desk.asks().pop().unwrap();
+        assert_eq!((asked.floor, asked.always.is_empty()), (floor, floor == Action::Ask), "{url}");
+    }
 }
 
 #[tokio::test]
