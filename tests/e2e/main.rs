@@ -17,5 +17,6 @@ mod service;
 mod shell;
 mod store;
 mod stream;
+mod tools;
 mod turn;
 mod world;

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use actix::prelude::*;
+use protocol::part::PartKind;
 use protocol::prompt::{PartInput, PartInputKind, PromptBody};
-use protocol::{MessageId, Session as Info};
+use protocol::{JsonMap, MessageId, Session as Info};
 use tools::ToolError;
 
 use super::Session;
 use super::command::{Prompt, Ticket};
+use super::history::Entry;
 use crate::tool_executor::HandOver;
 use crate::workspace::Setup;
 
@@ -23,6 +25,17 @@ pub(super) fn plan_of(setup: &Setup, info: &Info) -> PathBuf {
     plans.join(format!("{}-{}.md", info.time.created, info.slug))
 }
 
+/// What marks the message of a hand-over, so that the running turn takes it in although it speaks to another agent.
+const MARK: &str = "handOver";
+
+/// Returns whether a message is the one by which a call gave the next step to another agent.
+pub(super) fn is_hand_over(entry: &Entry) -> bool {
+    entry.parts.iter().any(|part| match &part.kind {
+        PartKind::Text(text) => text.synthetic && text.metadata.as_ref().is_some_and(|data| data.contains_key(MARK)),
+        _ => false,
+    })
+}
+
 impl Handler<HandOver> for Session {
     type Result = ResponseActFuture<Self, Result<(), ToolError>>;
 
@@ -33,7 +46,14 @@ impl Handler<HandOver> for Session {
             Ok(id) => id,
             Err(_) => self.deps.ids.message(),
         };
-        let text = PartInputKind::Text { text: message, synthetic: Some(true), ignored: None, time: None, metadata: None };
+        let mark = JsonMap::from_iter([(MARK.to_owned(), true.into())]);
+        let text = PartInputKind::Text {
+            text: message,
+            synthetic: Some(true),
+            ignored: None,
+            time: None,
+            metadata: Some(mark),
+        };
         let body = PromptBody {
             message_id: Some(message_id),
             agent: Some(agent),

@@ -68,7 +68,11 @@ pub(super) fn offered<'a>(
     rules: &'a [protocol::Rule],
     model: &'a Model,
 ) -> impl Iterator<Item = &'a Arc<dyn AnyTool>> {
-    setup.tools.iter().filter(|tool| tool.suits(model)).filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
+    setup
+        .tools
+        .iter()
+        .filter(|tool| tool.suits(model))
+        .filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
 }
 
 /// What the model is told of a tool: of subagents and skills only those it may use.

@@ -12,8 +12,8 @@ use storage::journal::TurnKind;
 use tokio::sync::oneshot;
 use tools::bash::PersonsBash;
 
-use super::hand_over::plan_of;
 use super::command::{CommandError, Shell};
+use super::hand_over::plan_of;
 use super::{Queued, Session, Stage, TurnEnd, remembered, turn_row};
 use crate::permission_broker::Asker;
 use crate::tool_executor::{Call, CallEnded, SnapshotGate};

@@ -10,6 +10,7 @@ use storage::journal::{TurnKind, TurnRow};
 use super::command::{CommandError, WaitTurn};
 use super::compaction::Effort;
 use super::compaction::view::{is_auto, is_request};
+use super::hand_over::is_hand_over;
 use super::{Resumption, Session, Stage, Turn, TurnEnd, TurnGone};
 use crate::workspace::DiffSnapshots;
 use tokio::sync::oneshot;
@@ -95,17 +96,21 @@ impl Session {
         if turn.answering.last().is_some_and(is_compaction) {
             return;
         }
-        for queued in self.state.queue.iter().skip(turn.answering.len()) {
+        // Whom a call has given the next step to takes over, with all that was said before.
+        let is_given = |queued: &super::Queued| history.get(&queued.row.message_id).is_some_and(is_hand_over);
+        let given = self.state.queue.iter().rposition(is_given).unwrap_or_default();
+        for (at, queued) in self.state.queue.iter().enumerate().skip(turn.answering.len()) {
             if queued.row.kind == TurnKind::Compact && history.get(&queued.row.message_id).is_some_and(is_auto) {
                 turn.answering.push(queued.row.message_id.clone());
                 break;
             }
             let joins = queued.row.kind == TurnKind::Prompt
                 && asked(&queued.row.message_id).is_some_and(|user| {
-                    user.agent == current.agent
-                        && user.model == current.model
-                        && user.format == current.format
-                        && user.system == current.system
+                    at <= given && given > 0
+                        || user.agent == current.agent
+                            && user.model == current.model
+                            && user.format == current.format
+                            && user.system == current.system
                 });
             if !joins {
                 break;

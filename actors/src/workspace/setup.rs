@@ -22,8 +22,8 @@ use super::Http;
 use super::agents::{Surroundings, agents};
 use super::catalogue::{Catalogue, Chosen, ModelError};
 use super::commands::commands;
-use super::instructions::{self, Instruction};
 use super::flags::Flags;
+use super::instructions::{self, Instruction};
 use super::toolbox::toolbox;
 
 /// The agent of prompts where nobody chose one.
@@ -150,7 +150,7 @@ impl Setup {
             }),
             identity: identity.clone(),
             place: Arc::new(place),
-            tools: toolbox(&agents, &skills, &Flags::of(&config, environment)),
+            tools: toolbox(&agents, &skills, &Flags::of(&config, environment, places)),
             agents,
             catalogue: Catalogue::new(&config, environment, &http.client()),
             commands: commands(&config),

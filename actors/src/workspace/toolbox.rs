@@ -26,15 +26,21 @@ pub fn toolbox(
         Arc::new(tools::read::Read),
         Arc::new(tools::skill::LoadSkill::new(skills.clone())),
         Arc::new(tools::task::Task::new(agents.values().map(AsRef::as_ref))),
-        Arc::new(tools::todoread::TodoRead),
         Arc::new(tools::todowrite::TodoWrite),
         Arc::new(tools::webfetch::WebFetch),
         Arc::new(tools::websearch::WebSearch::new(flags.search.clone())),
         Arc::new(tools::write::Write),
     ];
+    if flags.todoread {
+        tools.push(Arc::new(tools::todoread::TodoRead));
+    }
     if flags.plan_mode {
         tools.push(Arc::new(tools::plan::PlanEnter));
         tools.push(Arc::new(tools::plan::PlanExit));
+    }
+    if let Some(clones) = &flags.clones {
+        tools.push(Arc::new(tools::repo_clone::RepoClone::new(clones.clone())));
+        tools.push(Arc::new(tools::repo_overview::RepoOverview::new(clones.clone())));
     }
     if flags.batch {
         tools.push(Arc::new(tools::batch::Batch::new(&tools)));

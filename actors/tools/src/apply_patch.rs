@@ -112,7 +112,7 @@ pub fn is_known_to(model: &Model) -> bool {
 
 /// Returns the failure of a patch that can't be applied; clients know how it begins.
 fn unfit(why: impl std::fmt::Display) -> ToolError {
-    ToolError::failed(format!("apply_patch verification failed: {why}."))
+    ToolError::failed(format!("apply_patch verification failed: {why}"))
 }
 
 async fn locate(cx: &ToolContext, sections: Vec<Section>) -> Result<Vec<Part>, ToolError> {

@@ -7,8 +7,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use futures::future::{BoxFuture, join_all};
 use futures::FutureExt;
+use futures::future::{BoxFuture, join_all};
 use protocol::model::ToolSpec;
 use protocol::question::{Answers, Question};
 use protocol::{JsonMap, Todo};
@@ -109,7 +109,9 @@ impl Batch {
     fn check_paths(&self, calls: &[CallInput]) -> Result<(), ToolError> {
         let mut paths: Vec<String> = Vec::new();
         for call in calls {
-            let Some(path) = self.tool(&call.tool).and_then(|tool| tool.serial_path(&call.parameters)) else { continue };
+            let Some(path) = self.tool(&call.tool).and_then(|tool| tool.serial_path(&call.parameters)) else {
+                continue;
+            };
             if paths.contains(&path) {
                 return Err(ToolError::failed(format!(
                     "Two calls of the batch write {path}. Calls of a batch run side by side: make them one after the other."

@@ -23,6 +23,8 @@ pub mod plan;
 pub mod process;
 pub mod question;
 pub mod read;
+pub mod repo_clone;
+pub mod repo_overview;
 pub mod search;
 pub mod shell;
 pub mod skill;
@@ -35,6 +37,7 @@ pub mod websearch;
 pub mod write;
 
 mod remote;
+mod repository;
 mod text;
 
 #[cfg(test)]

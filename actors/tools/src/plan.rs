@@ -94,7 +94,8 @@ fn plan(cx: &ToolContext) -> String {
 }
 
 async fn change(cx: &ToolContext, change: Change) -> Result<ToolOutput, ToolError> {
-    let option = |label: &str, description: &str| QuestionOption { label: label.into(), description: description.into() };
+    let option =
+        |label: &str, description: &str| QuestionOption { label: label.into(), description: description.into() };
     let question = Question {
         question: change.question,
         header: change.header.into(),
@@ -137,8 +138,11 @@ mod tests {
         let output = AnyTool::run(&PlanExit, JsonMap::new(), &cx).await.unwrap();
         assert_eq!(output.title, "Switching to build agent");
         AnyTool::run(&PlanEnter, JsonMap::new(), &cx).await.unwrap();
-        let to: Vec<String> =
-            desk.noted().into_iter().filter_map(|n| if let Noted::HandedOver(to, _) = n { Some(to) } else { None }).collect();
+        let to: Vec<String> = desk
+            .noted()
+            .into_iter()
+            .filter_map(|n| if let Noted::HandedOver(to, _) = n { Some(to) } else { None })
+            .collect();
         assert_eq!(to, ["build", "plan"]);
     }
 

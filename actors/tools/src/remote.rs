@@ -80,7 +80,8 @@ async fn send(cx: &ToolContext, call: &Call<'_>) -> Result<Option<String>, ToolE
     }
     let response = request.send().await.map_err(|e| failed(cause(e)))?;
     let status = response.status();
-    let is_stream = response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
+    let is_stream =
+        response.headers().get(CONTENT_TYPE).is_some_and(|kind| kind.as_bytes().starts_with(b"text/event-stream"));
     let mut bytes = Vec::new();
     let mut stream = response.bytes_stream();
     while let Some(piece) = stream.next().await {
@@ -89,7 +90,10 @@ async fn send(cx: &ToolContext, call: &Call<'_>) -> Result<Option<String>, ToolE
             return Err(failed(format!("its answer is larger than {} MB", MOST / 1024 / 1024)));
         }
         // A server may leave the stream open behind its answer.
-        if is_stream && status.is_success() && let Some(reply) = reply(&String::from_utf8_lossy(&bytes)) {
+        if is_stream
+            && status.is_success()
+            && let Some(reply) = reply(&String::from_utf8_lossy(&bytes))
+        {
             return text_of(service, reply);
         }
     }
@@ -104,10 +108,12 @@ async fn send(cx: &ToolContext, call: &Call<'_>) -> Result<Option<String>, ToolE
 
 /// Returns the answer in a body: JSON, or the first event whose data is one.
 fn reply(body: &str) -> Option<Reply> {
-    let read = |json: &str| serde_json::from_str::<Reply>(json).ok().filter(|r| r.result.is_some() || r.error.is_some());
+    let read =
+        |json: &str| serde_json::from_str::<Reply>(json).ok().filter(|r| r.result.is_some() || r.error.is_some());
     // Only whole events count; of a body that is still coming the last line may be half.
     let lines = body.split_inclusive('\n').filter(|line| line.ends_with('\n')).chain(body.lines().last());
-    read(body).or_else(|| lines.filter_map(|line| line.trim_end().strip_prefix("data:")).find_map(|data| read(data.trim())))
+    read(body)
+        .or_else(|| lines.filter_map(|line| line.trim_end().strip_prefix("data:")).find_map(|data| read(data.trim())))
 }
 
 fn text_of(service: &str, reply: Reply) -> Result<Option<String>, ToolError> {
@@ -160,7 +166,10 @@ mod tests {
     fn an_answer_is_read_from_json_and_from_a_stream() {
         let json = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[{"type":"image"},{"type":"text","text":"found"}]}}"#;
         assert_eq!(said(json).as_deref(), Some("found"));
-        assert_eq!(said(&format!("event: message\r\ndata: {{\"x\":1}}\r\n\r\ndata: {json}\r\n\r\n")).as_deref(), Some("found"));
+        assert_eq!(
+            said(&format!("event: message\r\ndata: {{\"x\":1}}\r\n\r\ndata: {json}\r\n\r\n")).as_deref(),
+            Some("found")
+        );
         assert!(reply(&format!("data: {}", &json[..json.len() - 3])).is_none(), "half an answer is none");
         assert_eq!(said(r#"{"result":{"content":[]}}"#), None);
         assert!(reply("<html>").is_none());

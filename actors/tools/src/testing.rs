@@ -104,7 +104,8 @@ impl Desk for FakeDesk {
     }
 
     fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
-        let last = self.noted().into_iter().rev().find_map(|n| if let Noted::Todos(todos) = n { Some(todos) } else { None });
+        let last =
+            self.noted().into_iter().rev().find_map(|n| if let Noted::Todos(todos) = n { Some(todos) } else { None });
         Box::pin(async { Ok(last.unwrap_or_default()) })
     }
 

@@ -3,8 +3,8 @@
 use futures::future::BoxFuture;
 use protocol::JsonMap;
 use protocol::model::ToolSpec;
-use protocol::provider::Model;
 use protocol::part::FilePart;
+use protocol::provider::Model;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;

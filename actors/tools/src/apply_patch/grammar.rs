@@ -63,7 +63,7 @@ impl Line {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum GrammarError {
     /// It isn't marked as one.
-    #[error("Invalid patch format: the lines `{BEGIN}` and `{END}` must be around it")]
+    #[error("Error: Invalid patch format: missing Begin/End markers")]
     NoMarkers,
     /// It asks for nothing.
     #[error("the patch is empty: between `{BEGIN}` and `{END}` there must be at least one file section")]

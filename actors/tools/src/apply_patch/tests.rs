@@ -136,7 +136,7 @@ async fn a_patch_that_fits_only_in_part_changes_nothing_and_asks_nothing() {
     }
     let Value::Object(garbage) = json!({ "patchText": "garbage" }) else { unreachable!() };
     let error = AnyTool::run(&ApplyPatch, garbage, &world.cx).await.unwrap_err().to_string();
-    assert!(error.starts_with("apply_patch verification failed: Invalid patch format"), "{error}");
+    assert!(error.starts_with("apply_patch verification failed: Error: Invalid patch format"), "{error}");
 }
 
 #[tokio::test]

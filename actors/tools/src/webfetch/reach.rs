@@ -41,7 +41,11 @@ pub(super) async fn of(url: &Url) -> Reach {
     let port = url.port_or_known_default().unwrap_or(80);
     match tokio::time::timeout(LOOKUP, tokio::net::lookup_host((domain.as_str(), port))).await {
         Ok(Ok(mut found)) => {
-            if found.any(|address| !is_public(address.ip())) { Reach::Private } else { Reach::Public }
+            if found.any(|address| !is_public(address.ip())) {
+                Reach::Private
+            } else {
+                Reach::Public
+            }
         }
         Ok(Err(_)) => Reach::Public,
         Err(_) => Reach::Private,
@@ -61,7 +65,8 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V4(v4) => {
             let [a, b, ..] = v4.octets();
             // 100.64/10 is shared between a provider's customers, 198.18/15 is for benchmarks, 240/4 is reserved.
-            let is_special = a == 0 || (a == 100 && (64..128).contains(&b)) || (a == 198 && (b == 18 || b == 19)) || a >= 240;
+            let is_special =
+                a == 0 || (a == 100 && (64..128).contains(&b)) || (a == 198 && (b == 18 || b == 19)) || a >= 240;
             !(is_special || v4.is_private() || v4.is_loopback() || v4.is_link_local() || v4.is_multicast())
         }
         IpAddr::V6(v6) => {
@@ -78,7 +83,9 @@ pub(super) fn is_named(config: &Config, url: &Url) -> bool {
     let rules: Vec<_> = config.permission.iter().flat_map(|permission| permission.rules()).collect();
     rules.iter().any(|rule| {
         let named = rule.pattern.split('*').next().unwrap_or_default();
-        rule.permission == <WebFetch as crate::tool::Tool>::ID && rule.action == Action::Allow && named.starts_with(&origin)
+        rule.permission == <WebFetch as crate::tool::Tool>::ID
+            && rule.action == Action::Allow
+            && named.starts_with(&origin)
     })
 }
 
@@ -91,7 +98,8 @@ pub(super) fn next(url: &Url, response: &Response) -> Result<Option<Url>, ToolEr
     let location = String::from_utf8_lossy(location.as_bytes());
     // Redirects on one host were followed, so the answer may be of another path.
     let next = response.url().join(&location).ok().filter(|next| matches!(next.scheme(), "http" | "https"));
-    let bad = || ToolError::failed(format!("{} leads to {location:?}, which can't be fetched.", super::body::shown(url)));
+    let bad =
+        || ToolError::failed(format!("{} leads to {location:?}, which can't be fetched.", super::body::shown(url)));
     next.map(Some).ok_or_else(bad)
 }
 
@@ -108,12 +116,21 @@ mod tests {
 
     #[tokio::test]
     async fn addresses_are_told_apart_however_they_are_written() {
-        for own in ["http://127.0.0.1:1/x", "http://localhost/", "http://2130706433/", "http://[::1]/", "http://0x7f.1/"] {
+        for own in
+            ["http://127.0.0.1:1/x", "http://localhost/", "http://2130706433/", "http://[::1]/", "http://0x7f.1/"]
+        {
             assert_eq!(reach(own).await, Reach::Own, "{own}");
         }
         for private in [
-            "http://10.1.2.3/", "http://192.168.0.1/", "http://172.20.0.1/", "http://169.254.169.254/latest",
-            "http://0.0.0.0/", "http://100.64.0.1/", "http://[fd00::1]/", "http://[fe80::1]/", "http://[::ffff:10.0.0.1]/",
+            "http://10.1.2.3/",
+            "http://192.168.0.1/",
+            "http://172.20.0.1/",
+            "http://169.254.169.254/latest",
+            "http://0.0.0.0/",
+            "http://100.64.0.1/",
+            "http://[fd00::1]/",
+            "http://[fe80::1]/",
+            "http://[::ffff:10.0.0.1]/",
         ] {
             assert_eq!(reach(private).await, Reach::Private, "{private}");
         }

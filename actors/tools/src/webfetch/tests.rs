@@ -56,7 +56,9 @@ async fn server() -> String {
                         b"HTTP/1.1 302 Found\r\nlocation: /loop\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
                             .to_vec()
                     }
-                    "/inside" => b"HTTP/1.1 302 Found\r\nlocation: http://10.255.255.1/x\r\ncontent-length: 0\r\n\r\n".to_vec(),
+                    "/inside" => {
+                        b"HTTP/1.1 302 Found\r\nlocation: http://10.255.255.1/x\r\ncontent-length: 0\r\n\r\n".to_vec()
+                    }
                     "/other" => {
                         let port = request.split("host: 127.0.0.1:").nth(1).unwrap().lines().next().unwrap();
                         let to = format!("location: http://localhost:{port}/page.json");

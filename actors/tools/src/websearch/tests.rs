@@ -18,7 +18,15 @@ async fn service() -> String {
                 let text = String::from_utf8_lossy(&request).into_owned();
                 if let Some((head, body)) = text.split_once("\r\n\r\n") {
                     let head = head.to_ascii_lowercase();
-                    let length = head.split_once("content-length: ").unwrap().1.lines().next().unwrap().parse::<usize>().unwrap();
+                    let length = head
+                        .split_once("content-length: ")
+                        .unwrap()
+                        .1
+                        .lines()
+                        .next()
+                        .unwrap()
+                        .parse::<usize>()
+                        .unwrap();
                     if body.len() == length {
                         break (head, body.to_owned());
                     }
@@ -30,10 +38,14 @@ async fn service() -> String {
             let text = if whole.1.contains("nothing") { String::new() } else { format!("{path} {key} {}", whole.1) };
             let reply = json!({"jsonrpc": "2.0", "id": 1, "result": {"content": [{"type": "text", "text": text}]}});
             let body = format!("event: message\ndata: {reply}\n\n");
-            let (status, body) =
-                if whole.1.contains("refused") { ("402 Payment Required", "no credits".to_owned()) } else { ("200 OK", body) };
+            let (status, body) = if whole.1.contains("refused") {
+                ("402 Payment Required", "no credits".to_owned())
+            } else {
+                ("200 OK", body)
+            };
             // The stream stays open behind the answer.
-            let head = format!("HTTP/1.1 {status}\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
+            let head =
+                format!("HTTP/1.1 {status}\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n");
             let end = if status.starts_with('4') { "0\r\n\r\n" } else { "" };
             let bytes = format!("{head}{:x}\r\n{body}\r\n{end}", body.len());
             stream.write_all(bytes.as_bytes()).await.unwrap();
@@ -87,7 +99,10 @@ async fn parallel_is_asked_in_its_own_words() {
     let tool = WebSearch::new(settings(SearchProvider::Parallel, &base));
     let output = call(&tool, json!({"query": "rust 2024"})).await.0.unwrap();
     assert!(output.output.starts_with("/parallel authorization: bearer secret-parallel "), "{}", output.output);
-    assert!(output.output.contains("\"name\":\"web_search\"") && output.output.contains("\"search_queries\":[\"rust 2024\"]"));
+    assert!(
+        output.output.contains("\"name\":\"web_search\"")
+            && output.output.contains("\"search_queries\":[\"rust 2024\"]")
+    );
     assert_eq!(output.metadata["provider"], "parallel");
 }
 
