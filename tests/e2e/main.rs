@@ -17,6 +17,7 @@ mod service;
 mod shell;
 mod store;
 mod stream;
+mod subagent;
 mod tools;
 mod turn;
 mod world;

@@ -193,7 +193,7 @@ impl Overview {
         let named =
             |names: &[&'static str]| names.iter().copied().filter(|name| has(name)).map(str::to_owned).collect();
         let ecosystems: Vec<&'static str> =
-            ECOSYSTEMS.iter().filter(|(_, files)| files.iter().any(|file| has(file))).map(|(name, _)| *name).collect();
+            ECOSYSTEMS.iter().filter(|(_, files)| files.iter().any(has)).map(|(name, _)| *name).collect();
         let mut dependencies: Vec<String> =
             ECOSYSTEMS.iter().flat_map(|(_, files)| *files).filter(|file| has(file)).map(|f| (*f).to_owned()).collect();
         dependencies.extend::<Vec<String>>(named(&DEPENDENCIES));
