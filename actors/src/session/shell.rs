@@ -131,7 +131,7 @@ impl Session {
                 call_id,
             },
             place: setup.place.clone(),
-            plan: plan_of(&setup, &self.state.info),
+            plan: plan_of(setup, &self.state.info),
             gate: Arc::new(SnapshotGate::new(Freshness::Any)),
             repeats: false,
             prompt: "".into(),
