@@ -239,7 +239,7 @@ async fn sessions_of_two_directories_are_listed_apart_and_prompts_go_to_theirs()
             .map(|info| info["id"].as_str().expect("an id").to_owned())
             .collect::<Vec<_>>()
     };
-    assert_eq!(ids(&world.wire).await, [here.clone()]);
+    assert_eq!(ids(&world.wire).await, std::slice::from_ref(&here));
     assert_eq!(ids(&elsewhere).await, [there]);
     world.model.script("hi", [support::Step::text("hello")]);
     assert_eq!(said(&elsewhere.prompt(&here, "hi").await), "hello", "an id is enough to find a session");
