@@ -24,7 +24,7 @@ use storage::journal::{TurnKind, TurnRow};
 use storage::{Ack, Change, Fence, Journal, JournalError, Origin, Record, Room, StorageError, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
-use tools::files::{FileLocks, Files};
+use tools::files::{ContentHash, FileLocks, Files};
 use tools::process::Processes;
 
 use crate::faults::Faults;
@@ -247,9 +247,25 @@ impl Session {
         self.record_with(changes, None)
     }
 
-    fn record_with(&self, changes: Vec<Change>, room: Option<Room>) -> Ack {
+    fn record_with(&self, mut changes: Vec<Change>, room: Option<Room>) -> Ack {
+        changes.extend(self.files_seen(&changes));
         let (fence, origin) = (Some(self.state.fence.clone()), self.state.origin.clone());
         self.deps.journal.record(Record { fence, origin, changes, room })
+    }
+
+    /// What calls have newly seen of files goes along with whatever is stored next: nothing, where nothing is.
+    fn files_seen(&self, changes: &[Change]) -> Option<Change> {
+        let is_deleted = changes.iter().any(|change| matches!(change, Change::SessionDeleted(_)));
+        if is_deleted || !changes.iter().any(Change::is_stored) {
+            return None;
+        }
+        let new = self.state.files.take_unstored().into_iter();
+        // A path that is no text can't be kept: such a file counts as not seen after a restart.
+        let text = |(path, hash): (std::path::PathBuf, Option<ContentHash>)| {
+            Some((path.into_os_string().into_string().ok()?, hash.map(|hash| hash.to_string())))
+        };
+        let files: Vec<_> = new.filter_map(text).collect();
+        (!files.is_empty()).then(|| Change::FilesSeen(self.id.clone(), files))
     }
 
     /// A change of the session itself.
@@ -435,6 +451,7 @@ struct Loaded {
     ancestors: Vec<SessionId>,
     waits_for_person: bool,
     is_orphan: bool,
+    seen: Vec<(String, String)>,
 }
 
 async fn read(store: Store, id: SessionId) -> Result<Loaded, StorageError> {
@@ -447,7 +464,9 @@ async fn read(store: Store, id: SessionId) -> Result<Loaded, StorageError> {
         _ => false,
     };
     let waits_for_person = !turns.is_empty() && store.has_open_ask(&id).await?;
-    Ok(Loaded { info, history, started: started.into_iter().collect(), turns, ancestors, waits_for_person, is_orphan })
+    let started = started.into_iter().collect();
+    let seen = store.seen_files(&id).await?;
+    Ok(Loaded { info, history, started, turns, ancestors, waits_for_person, is_orphan, seen })
 }
 
 impl Actor for Session {
@@ -523,13 +542,15 @@ impl Session {
         is_held: bool,
         ctx: &mut Context<Self>,
     ) {
-        let Loaded { info, mut history, started, mut turns, ancestors, waits_for_person, is_orphan } = loaded;
+        let Loaded { info, mut history, started, mut turns, ancestors, waits_for_person, is_orphan, seen } = loaded;
         let Some(info) = info else { return };
         let state = &mut self.state;
         state.life = Life::There;
         state.origin = Arc::new(Origin { directory: info.directory.clone(), project: info.project_id.clone() });
         state.info = Arc::new(info);
         state.ancestors = ancestors.into();
+        let seen = seen.into_iter().filter_map(|(path, hash)| Some((path.into(), ContentHash::parse(&hash)?)));
+        state.files.recall(seen);
         let repeatable =
             |tool: &str| setup.is_some_and(|s| s.tools.iter().any(|t| t.id() == tool && t.traits().repeatable));
         let settled = recovery::settle(
