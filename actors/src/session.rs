@@ -58,8 +58,8 @@ mod system_prompt;
 mod turn;
 
 pub use command::{
-    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, Summarize,
-    TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
+    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, StopProcess,
+    Summarize, TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
 };
 use history::History;
 use step::Step;

@@ -1,5 +1,6 @@
 //! Following a command to its end: its output, its limits, what it leaves behind.
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -14,7 +15,7 @@ use super::screen::Screen;
 use super::spill::Spill;
 use crate::context::{Progress, ToolContext};
 use crate::error::ToolError;
-use crate::process::Child;
+use crate::process::{Child, Left};
 use crate::tool::ToolOutput;
 
 /// How often it is shown how far a command is.
@@ -71,13 +72,21 @@ impl Output {
     }
 }
 
+/// A command that was started.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub command: String,
+    pub directory: PathBuf,
+    /// In milliseconds since the epoch.
+    pub started_ms: u64,
+}
+
 /// Follows a command to its end and says what came of it.
 pub(super) async fn run(
     cx: &ToolContext,
     mut child: Child,
-    command: String,
+    begun: Begun,
     limit: Duration,
-    started_ms: u64,
 ) -> Result<ToolOutput, ToolError> {
     let mut output = Output {
         pipe: child.take_output(),
@@ -97,21 +106,24 @@ pub(super) async fn run(
             if cx.cancel.is_cancelled() { End::Aborted } else { End::TimedOut(limit) }
         }
     };
-    let mut left = false;
+    let mut left = None;
     // Nearly always both say no, and nobody need look through the process list.
     if output.pipe.is_some() || child.group_exists() {
         let looked = tokio::task::spawn_blocking(move || (child.anyone_left(), child)).await;
         let (anyone, back) =
             looked.map_err(|e| ToolError::failed(format!("looking for the command's processes failed: {e}")))?;
         child = back;
-        left = anyone;
+        left = anyone.then_some(group);
     }
-    if left {
-        cx.processes.keep(&cx.session_id, command.clone(), started_ms, child, output.pipe.take(), cx.desk.clone());
+    let Begun { command, directory, started_ms } = begun;
+    let left = if let Some(group) = left {
+        let how = Left { command: command.clone(), directory, started_ms, said: output.screen.newest(LIVE) };
+        Some((cx.processes.keep(&cx.session_id, how, child, output.pipe.take(), cx.desk.clone()), group))
     } else {
         child.bury();
         cx.desk.process_ended(group);
-    }
+        None
+    };
     Ok(report::output(command, end, left, output.screen, output.spill).await)
 }
 
