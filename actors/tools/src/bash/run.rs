@@ -8,7 +8,7 @@ use protocol::JsonMap;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::report::{self, End};
 use super::screen::Screen;
@@ -18,8 +18,13 @@ use crate::error::ToolError;
 use crate::process::{Child, Left};
 use crate::tool::ToolOutput;
 
-/// How often it is shown how far a command is.
+/// How often it is shown how far a command is, at most.
 const SHOW: Duration = Duration::from_millis(150);
+
+/// Bytes a second that are shown of a running command. Each time all that is shown is sent again: the wire has
+/// increments for texts only (`message.part.delta` appends to the field `text`), and its clients heed no others. So
+/// the more there is, the seldomer it is shown.
+const RATE: u64 = 64 * 1024;
 
 /// Characters that are shown of a running command.
 pub(super) const LIVE: usize = 30_000;
@@ -143,8 +148,7 @@ async fn follow(
         }
     };
     tokio::pin!(deadline);
-    let mut show = interval(SHOW);
-    show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut next = Instant::now();
     let mut changed = true;
     loop {
         tokio::select! {
@@ -154,19 +158,26 @@ async fn follow(
             status = child.exited() => {
                 return status.map(Some).map_err(|e| ToolError::failed(format!("waiting for the shell failed: {e}")));
             }
-            _ = show.tick(), if changed => {
+            () = sleep_until(next), if changed => {
                 changed = false;
-                cx.desk.progress(progress(&output.screen));
+                let shown = output.screen.newest(LIVE);
+                next = Instant::now() + pause(shown.len());
+                cx.desk.progress(progress(shown));
             }
             read = output.read() => changed |= output.take(read).await,
         }
     }
 }
 
-fn progress(screen: &Screen) -> Progress {
+fn progress(shown: String) -> Progress {
     let mut metadata = JsonMap::new();
-    metadata.insert("output".into(), Value::from(screen.newest(LIVE)));
+    metadata.insert("output".into(), Value::from(shown));
     Progress { title: None, metadata }
+}
+
+/// Returns how long nothing is shown after so many bytes were.
+fn pause(bytes: usize) -> Duration {
+    SHOW.max(Duration::from_millis(bytes as u64 * 1000 / RATE))
 }
 
 /// Ends all that came from the command, reading on so that nobody blocks on a full pipe.
@@ -180,4 +191,19 @@ async fn end_tree(child: &mut Child, output: &mut Output) {
         }
     }
     output.drain().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_shown_the_seldomer() {
+        assert_eq!(pause(0), SHOW);
+        assert_eq!(pause(1024), SHOW);
+        assert_eq!(pause(LIVE * 4), Duration::from_millis(LIVE as u64 * 4 * 1000 / RATE));
+        for bytes in [1, 5_000, 40_000, 120_000] {
+            assert!(bytes as f64 / pause(bytes).as_secs_f64() <= RATE as f64 * 1.01);
+        }
+    }
 }
