@@ -109,6 +109,11 @@ impl FileLocks {
         work()
     }
 
+    /// Returns how many searches run.
+    pub fn searches(&self) -> usize {
+        MAX_SEARCHES - self.0.searches.available_permits()
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.0.locks.len()
