@@ -179,4 +179,6 @@ impl From<Problem> for ToolError {
 }
 
 #[cfg(test)]
+mod properties;
+#[cfg(test)]
 mod tests;
