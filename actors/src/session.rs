@@ -326,7 +326,10 @@ impl Session {
 
     /// The rules that hold for an agent in this session, from weak to strong.
     fn rules(&self, agent: &protocol::agent::Agent) -> Arc<[Rule]> {
-        agent.permission.iter().chain(self.state.info.permission.iter().flatten()).cloned().collect()
+        let home = std::env::home_dir();
+        let own = self.state.info.permission.iter().flatten().cloned();
+        let own = own.map(|rule| crate::permission_broker::ruleset::at_home(rule, home.as_deref()));
+        agent.permission.iter().cloned().chain(own).collect()
     }
 
     fn executor(&mut self, ctx: &mut Context<Self>) -> Addr<ToolExecutor> {
