@@ -6,7 +6,7 @@ use support::{PATIENCE, alive, until_gone};
 use crate::world::{World, calling, completed};
 
 const SESSIONS: usize = 20;
-const ROUNDS: usize = 4;
+const ROUNDS: usize = 3;
 
 /// What a session adds to the shared file in a round.
 fn token(session: usize, round: usize) -> String {
@@ -86,7 +86,7 @@ async fn twenty_sessions_at_work_in_one_directory_lose_nothing_and_leave_nothing
             completed(part);
             exits.extend((part["tool"] == "bash").then(|| &state["metadata"]["exit"]));
         }
-        assert_eq!(exits, [&json!(0), &Value::Null, &json!(number), &json!(number)]);
+        assert_eq!(exits, [&json!(0), &Value::Null, &json!(number)]);
         let done = format!("a{ROUNDS}.\nb{ROUNDS}.\n");
         assert_eq!(world.project.read(format!("own/{number}.txt")), done);
     }

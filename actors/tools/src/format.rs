@@ -167,8 +167,8 @@ fn switched_on(config: &Config) -> Vec<Formatter> {
     let of = |name: &str| own.iter().find(|(known, _)| known == name).map(|(_, own)| own.clone()).unwrap_or_default();
     // Both are the same program's work, so whoever switches one off means both.
     let no_ruff = of("ruff").disabled || of("uv").disabled;
-    let is_on = |name: &str, own: &Own| !own.disabled && !(no_ruff && matches!(name, "ruff" | "uv"));
-    let known = KNOWN.iter().map(|known| (of(known.name), known)).filter(|(own, known)| is_on(known.name, own));
+    let is_off = |name: &str, own: &Own| own.disabled || no_ruff && matches!(name, "ruff" | "uv");
+    let known = KNOWN.iter().map(|known| (of(known.name), known)).filter(|(own, known)| !is_off(known.name, own));
     let known = known.map(|(own, known)| {
         let ends = || known.extensions.iter().map(|&end| end.to_owned()).collect();
         let run = own.command.map_or(Run::Known(known), Run::Own);
@@ -176,7 +176,7 @@ fn switched_on(config: &Config) -> Vec<Formatter> {
         Formatter { name: known.name.to_owned(), extensions, environment, run }
     });
     let is_new = |name: &str| KNOWN.iter().all(|known| known.name != name);
-    let new = own.iter().filter(|(name, own)| is_new(name) && is_on(name, own)).map(|(name, own)| Formatter {
+    let new = own.iter().filter(|(name, own)| is_new(name) && !is_off(name, own)).map(|(name, own)| Formatter {
         name: name.clone(),
         extensions: own.extensions.clone().unwrap_or_default(),
         environment: variables(own.environment.clone()),
