@@ -123,7 +123,7 @@ async fn once_lets_the_call_run_and_a_second_answer_comes_too_late() {
     assert_eq!((&request["always"], &request["metadata"]["command"]), (&json!(["echo *"]), &json!("echo ran")));
     let call = desk.last(&session).await;
     assert_eq!(request["tool"], json!({ "messageID": call["messageID"], "callID": call["callID"] }));
-    assert_eq!(desk.world.wire.permissions().await, [request.clone()]);
+    assert_eq!(desk.world.wire.permissions().await, std::slice::from_ref(&request));
 
     let part = desk.reply(&request, json!({ "reply": "once" })).await;
 
@@ -235,7 +235,7 @@ async fn a_request_of_a_grandchild_reaches_the_client_of_the_root() {
 
     let request = desk.events.wait_for("permission.asked").await["properties"].clone();
 
-    assert_eq!(desk.world.wire.permissions().await, [request.clone()]);
+    assert_eq!(desk.world.wire.permissions().await, std::slice::from_ref(&request));
     let inner = desk.world.wire.session(&text(&request["sessionID"])).await;
     let outer = desk.world.wire.session(&text(&inner["parentID"])).await;
     assert_eq!(outer["parentID"], json!(root));
