@@ -191,6 +191,7 @@ impl Runtime {
         };
         fates.bind(registry.clone().recipient());
         io.spawn(storage::snapshot::keep_swept(places.snapshots()));
+        io.spawn(storage::outputs::keep_swept(places.tool_output()));
         Ok(Self {
             directory,
             registry,

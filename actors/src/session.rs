@@ -24,7 +24,7 @@ use storage::journal::{TurnKind, TurnRow};
 use storage::{Ack, Change, Fence, Journal, JournalError, Origin, Record, Room, StorageError, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
-use tools::files::{FileLocks, Files};
+use tools::files::{ContentHash, FileLocks, Files};
 use tools::process::Processes;
 
 use crate::faults::Faults;
@@ -59,8 +59,8 @@ mod system_prompt;
 mod turn;
 
 pub use command::{
-    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, Summarize,
-    TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
+    Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, StopProcess,
+    Summarize, TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
 };
 use history::History;
 use step::Step;
@@ -248,9 +248,25 @@ impl Session {
         self.record_with(changes, None)
     }
 
-    fn record_with(&self, changes: Vec<Change>, room: Option<Room>) -> Ack {
+    fn record_with(&self, mut changes: Vec<Change>, room: Option<Room>) -> Ack {
+        changes.extend(self.files_seen(&changes));
         let (fence, origin) = (Some(self.state.fence.clone()), self.state.origin.clone());
         self.deps.journal.record(Record { fence, origin, changes, room })
+    }
+
+    /// What calls have newly seen of files goes along with whatever is stored next: nothing, where nothing is.
+    fn files_seen(&self, changes: &[Change]) -> Option<Change> {
+        let is_deleted = changes.iter().any(|change| matches!(change, Change::SessionDeleted(_)));
+        if is_deleted || !changes.iter().any(Change::is_stored) {
+            return None;
+        }
+        let new = self.state.files.take_unstored().into_iter();
+        // A path that is no text can't be kept: such a file counts as not seen after a restart.
+        let text = |(path, hash): (std::path::PathBuf, Option<ContentHash>)| {
+            Some((path.into_os_string().into_string().ok()?, hash.map(|hash| hash.to_string())))
+        };
+        let files: Vec<_> = new.filter_map(text).collect();
+        (!files.is_empty()).then(|| Change::FilesSeen(self.id.clone(), files))
     }
 
     /// A change of the session itself.
@@ -311,7 +327,10 @@ impl Session {
 
     /// The rules that hold for an agent in this session, from weak to strong.
     fn rules(&self, agent: &protocol::agent::Agent) -> Arc<[Rule]> {
-        agent.permission.iter().chain(self.state.info.permission.iter().flatten()).cloned().collect()
+        let home = std::env::home_dir();
+        let own = self.state.info.permission.iter().flatten().cloned();
+        let own = own.map(|rule| crate::permission_broker::ruleset::at_home(rule, home.as_deref()));
+        agent.permission.iter().cloned().chain(own).collect()
     }
 
     fn executor(&mut self, ctx: &mut Context<Self>) -> Addr<ToolExecutor> {
@@ -438,6 +457,7 @@ struct Loaded {
     ancestors: Vec<SessionId>,
     waits_for_person: bool,
     is_orphan: bool,
+    seen: Vec<(String, String)>,
 }
 
 async fn read(store: Store, id: SessionId) -> Result<Loaded, StorageError> {
@@ -450,7 +470,9 @@ async fn read(store: Store, id: SessionId) -> Result<Loaded, StorageError> {
         _ => false,
     };
     let waits_for_person = !turns.is_empty() && store.has_open_ask(&id).await?;
-    Ok(Loaded { info, history, started: started.into_iter().collect(), turns, ancestors, waits_for_person, is_orphan })
+    let started = started.into_iter().collect();
+    let seen = store.seen_files(&id).await?;
+    Ok(Loaded { info, history, started, turns, ancestors, waits_for_person, is_orphan, seen })
 }
 
 impl Actor for Session {
@@ -526,13 +548,15 @@ impl Session {
         is_held: bool,
         ctx: &mut Context<Self>,
     ) {
-        let Loaded { info, mut history, started, mut turns, ancestors, waits_for_person, is_orphan } = loaded;
+        let Loaded { info, mut history, started, mut turns, ancestors, waits_for_person, is_orphan, seen } = loaded;
         let Some(info) = info else { return };
         let state = &mut self.state;
         state.life = Life::There;
         state.origin = Arc::new(Origin { directory: info.directory.clone(), project: info.project_id.clone() });
         state.info = Arc::new(info);
         state.ancestors = ancestors.into();
+        let seen = seen.into_iter().filter_map(|(path, hash)| Some((path.into(), ContentHash::parse(&hash)?)));
+        state.files.recall(seen);
         let repeatable =
             |tool: &str| setup.is_some_and(|s| s.tools.iter().any(|t| t.id() == tool && t.traits().repeatable));
         let settled = recovery::settle(

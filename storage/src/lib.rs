@@ -12,6 +12,7 @@ pub mod error;
 pub mod frame;
 pub mod git;
 pub mod journal;
+pub mod outputs;
 pub mod places;
 pub mod project;
 pub mod snapshot;

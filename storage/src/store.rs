@@ -3,6 +3,7 @@
 mod ask;
 mod event;
 mod message;
+mod seen_file;
 mod session;
 mod turn;
 

@@ -299,3 +299,51 @@ async fn the_diff_of_a_prompt_is_what_its_edits_changed() {
         (&json!("f.txt"), &json!(2), &json!(1))
     );
 }
+
+#[tokio::test]
+async fn what_was_seen_of_a_file_is_known_after_a_restart_and_in_a_fork() {
+    let mut world = World::start().await;
+    let session = world.wire.create_session().await;
+    let path = world.project.write("f.txt", "one\ntwo\n");
+    let other = world.project.write("g.txt", "alpha\n");
+    completed(&world.call_in(&session, "read", json!({ "filePath": path })).await);
+    completed(&world.call_in(&session, "edit", edit_args(&world, "g.txt", "alpha", "beta")).await);
+    world.service.kill9().await;
+    world.service.restart().await;
+    world.wire = world.service.wire(world.project.dir());
+    world.project.write("f.txt", "changed\ntwo\n");
+    let refused = world.call_in(&session, "edit", edit_args(&world, "f.txt", "two", "2")).await;
+    assert!(failed(&refused).contains("Read it again"), "{}", failed(&refused));
+    completed(&world.call_in(&session, "edit", edit_args(&world, "g.txt", "beta", "gamma")).await);
+    let fork = world.wire.post(&format!("/session/{session}/fork"), json!({})).await.1;
+    let fork = fork["id"].as_str().expect("an id").to_owned();
+    let refused = world.call_in(&fork, "write", json!({ "filePath": path, "content": "x\n" })).await;
+    assert!(failed(&refused).contains("Read it again"), "{}", failed(&refused));
+    assert_eq!(world.project.read("f.txt"), "changed\ntwo\n");
+    std::fs::remove_file(other).expect("a file");
+}
+
+#[tokio::test]
+async fn what_was_edited_is_formatted_where_config_says_so() {
+    let own = json!({ "command": ["sed", "-i", "s/ *$//", "$FILE"], "extensions": [".txt"] });
+    let config = json!({ "permission": { "*": "allow" }, "formatter": { "trim": own, "gofmt": { "disabled": true } } });
+    let world = World::with_config(config).await;
+    world.project.write("f.txt", "one\ntwo\n");
+    world.project.write("f.md", "one\n");
+    let mut events = world.events().await;
+    let part = edit(&world, "f.txt", "one", "1   ").await;
+    assert_eq!(world.project.read("f.txt"), "1\ntwo\n");
+    let state = completed(&part);
+    assert!(state["output"].as_str().expect("an output").contains("trim formatted the file"), "{state}");
+    assert!(state["metadata"]["diff"].as_str().expect("a diff").contains("-one\n+1\n two\n"), "{state}");
+    assert_eq!(state["metadata"]["filediff"]["patch"], state["metadata"]["diff"]);
+    let edited = events.wait(|event| event["type"] == "file.edited").await;
+    assert_eq!(edited["properties"]["file"], json!(world.project.path("f.txt")));
+    completed(&edit(&world, "f.md", "one", "1   ").await);
+    assert_eq!(world.project.read("f.md"), "1   \n");
+    let listed = world.wire.get("/formatter").await.1;
+    let listed = listed.as_array().expect("a list");
+    let named = |name: &str| listed.iter().find(|one| one["name"] == name);
+    assert_eq!(named("trim"), Some(&json!({ "name": "trim", "extensions": [".txt"], "enabled": true })));
+    assert_eq!(named("gofmt"), None);
+}

@@ -15,6 +15,7 @@ mod sdk;
 mod search;
 mod service;
 mod shell;
+mod soak;
 mod store;
 mod stream;
 mod subagent;

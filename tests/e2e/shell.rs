@@ -165,3 +165,39 @@ async fn a_running_command_shows_what_it_printed_so_far() {
     assert_eq!(done["properties"]["part"]["state"]["output"], "first\nsecond\n");
     events.until_idle(&session).await;
 }
+
+#[tokio::test]
+async fn what_a_command_left_running_is_listed_read_and_ended_by_its_session_alone() {
+    let world = World::start().await;
+    let (nap, session, other) = (nap(9), world.wire.create_session().await, world.wire.create_session().await);
+    let command = format!("echo up; (echo later; exec sleep {nap}) & echo done");
+    let part = world.call_in(&session, "bash", bash(&command)).await;
+    let (code, listed) = world.wire.get(&format!("/session/{session}/process")).await;
+    assert_eq!(code, 200, "{listed}");
+    let [process] = listed.as_array().expect("a list").as_slice() else { panic!("{listed}") };
+    let id = process["id"].as_str().expect("an id");
+    assert_eq!((process["command"].as_str(), process["status"].as_str()), (Some(&*command), Some("running")));
+    assert_eq!(process["cwd"], json!(world.project.dir()));
+    assert!(process["pid"].is_i64() && process["time"]["created"].is_i64(), "{process}");
+    assert_eq!(completed(&part)["metadata"]["process"], id);
+
+    let read = world.wire.get(&format!("/session/{session}/process/{id}")).await.1;
+    let text = read["output"].as_str().expect("an output");
+    assert!(text.contains("up\n") && text.contains("later\n"), "{read}");
+    let from = format!("/session/{session}/process/{id}?from={}", read["end"]);
+    assert_eq!(world.wire.get(&from).await.1["output"], "");
+
+    assert_eq!(world.wire.get(&format!("/session/{other}/process")).await.1, json!([]));
+    let (code, _) = world.wire.delete(&format!("/session/{other}/process/{id}")).await;
+    assert_eq!(code, 404);
+    assert_eq!(alive(&nap).len(), 1);
+    let (code, stopped) = world.wire.delete(&format!("/session/{session}/process/{id}")).await;
+    assert_eq!((code, stopped), (200, json!(true)));
+    assert_eq!(alive(&nap).len(), 0, "it is gone when that is answered");
+    assert_eq!(world.wire.get(&format!("/session/{session}/process")).await.1, json!([]));
+    for (method, path) in [("GET", id), ("DELETE", id), ("GET", "prc_000000000000"), ("DELETE", "1")] {
+        let path = format!("/session/{session}/process/{path}");
+        let (code, error) = if method == "GET" { world.wire.get(&path).await } else { world.wire.delete(&path).await };
+        assert_eq!((code, &error["name"]), (404, &json!("NotFoundError")), "{method} {path}");
+    }
+}

@@ -1,5 +1,7 @@
 //! Rules to verdicts. Pure.
 
+use std::path::Path;
+
 use protocol::permission::{Action, Rule};
 
 /// Returns the last rule that matches `permission` and `pattern`; none when none does, which means: ask.
@@ -11,6 +13,15 @@ pub fn deciding<'a>(rules: &'a [Rule], permission: &str, pattern: &str) -> Optio
 /// Returns the rules that speak of a permission, in order.
 pub fn about(rules: &[Rule], permission: &str) -> Vec<Rule> {
     rules.iter().filter(|rule| matches(&rule.permission, permission)).cloned().collect()
+}
+
+/// Returns a rule whose pattern may begin with `~` or `$HOME`, which stand for the person's home.
+pub fn at_home(mut rule: Rule, home: Option<&Path>) -> Rule {
+    let rest = ["~", "$HOME"].iter().find_map(|prefix| rule.pattern.strip_prefix(prefix));
+    if let (Some(rest), Some(home)) = (rest.filter(|rest| rest.is_empty() || rest.starts_with('/')), home) {
+        rule.pattern = format!("{}{rest}", home.display());
+    }
+    rule
 }
 
 /// Returns whether `rules` forbid a tool as a whole, so that it is not offered: the last rule that names it or its
@@ -108,6 +119,67 @@ mod tests {
         assert_eq!(decide("git status"), Some(Action::Allow));
         assert_eq!(decide("ls"), Some(Action::Allow));
         assert_eq!(deciding(&rules[1..], "edit", "x"), None);
+    }
+
+    #[test]
+    fn the_home_is_named_by_a_tilde_or_its_variable() {
+        let at = |pattern| at_home(rule("read", pattern, Action::Deny), Some(Path::new("/home/ada"))).pattern;
+        assert_eq!(at("~/.ssh/*"), "/home/ada/.ssh/*");
+        assert_eq!(at("$HOME/.ssh/*"), "/home/ada/.ssh/*");
+        assert_eq!(at("~"), "/home/ada");
+        for other in ["~bob/x", "$HOMER/x", "x/~", "*"] {
+            assert_eq!(at(other), other);
+        }
+    }
+
+    /// Lines made of an allowed and a denied command, one inside the other.
+    fn nested() -> impl Strategy<Value = String> {
+        let piece = prop_oneof![Just("git status".to_owned()), Just("rm -rf y".to_owned())];
+        piece.prop_recursive(4, 16, 2, |inner| {
+            (inner.clone(), inner, 0..12_usize).prop_map(|(a, b, form)| match form {
+                0 => format!("{a} && {b}"),
+                1 => format!("{a}; {b}"),
+                2 => format!("{a} | {b}"),
+                3 => format!("( {a} ) || {b}"),
+                4 => format!("git log $({a}) \"$({b})\""),
+                5 => format!("X=$({a}) git <({b})"),
+                6 => format!("if {a}; then {b}; fi"),
+                7 => format!("for i in 1 2; do {a}; {b}; done"),
+                8 => format!("f() {{ {a}; }}; {b}"),
+                9 => format!("sh -c '{}' && {b}", a.replace('\'', "'\\''")),
+                10 => format!("bash <<'END'\n{a}\nEND\n{b}"),
+                _ => format!("timeout 5 env A=1 {a}\n{b} &"),
+            })
+        })
+    }
+
+    proptest! {
+        #[test]
+        fn a_line_with_a_denied_command_in_it_is_never_allowed(line in nested()) {
+            prop_assert!(!is_allowed(&line) || !line.contains("rm"), "{}", line);
+        }
+    }
+
+    /// Whether a line would run without a question where `rm` is denied and all else allowed.
+    fn is_allowed(line: &str) -> bool {
+        let look = |path: &Path| tools::shell::Seen { path: path.to_owned(), is_directory: true };
+        let surroundings = tools::shell::Surroundings {
+            directory: "/p".into(),
+            worktree: None,
+            inside: vec!["/p".into()],
+            home: None,
+            look: &look,
+        };
+        let verdict = tools::shell::judge(line, &surroundings);
+        let rules = [rule("*", "*", Action::Allow), rule("bash", "rm *", Action::Deny)];
+        let allows = |text: &str| deciding(&rules, "bash", text).is_some_and(|rule| rule.action == Action::Allow);
+        verdict.floor == Action::Allow && verdict.commands.iter().all(|one| allows(&one.text))
+    }
+
+    #[test]
+    fn a_line_of_allowed_commands_is_allowed() {
+        assert!(is_allowed("git status && git log $(git rev-parse HEAD) | git patch-id"));
+        assert!(!is_allowed("git status && git log $(rm -rf y)"));
     }
 
     #[test]

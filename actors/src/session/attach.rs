@@ -6,13 +6,12 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use futures::future::BoxFuture;
 use protocol::prompt::{PartInput, PartInputKind};
-use protocol::question::{Answers, Question};
-use protocol::{CallId, JsonMap, MessageId, SessionId, Todo};
+use protocol::{CallId, JsonMap, MessageId, SessionId};
 use tokio_util::sync::CancellationToken;
 use tools::files::Files;
-use tools::process::{ProcessGroup, Processes};
+use tools::process::Processes;
 use tools::read::Read;
-use tools::{AnyTool, Ask, Delegated, Delegation, Desk, Effects, Place, Progress, Refusal, ToolContext, ToolError};
+use tools::{AnyTool, Ask, Desk, Effects, Place, Refusal, ToolContext, ToolError};
 use url::Url;
 
 use super::Session;
@@ -145,35 +144,7 @@ impl Desk for Unasked {
         Box::pin(async { Ok(()) })
     }
 
-    fn question(&self, _: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>> {
-        Box::pin(async { Err(Refusal::Withdrawn) })
-    }
-
     fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
         Box::pin(async { Err(ToolError::Aborted) })
     }
-
-    fn progress(&self, _: Progress) {}
-
-    fn todos(&self, _: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(async { Err(ToolError::Aborted) })
-    }
-
-    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
-        Box::pin(async { Err(ToolError::Aborted) })
-    }
-
-    fn hand_over<'a>(&'a self, _: &'a str, _: String) -> BoxFuture<'a, Result<(), ToolError>> {
-        Box::pin(async { Err(ToolError::Aborted) })
-    }
-
-    fn file_edited(&self, _: &std::path::Path) {}
-
-    fn delegate(&self, _: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
-        Box::pin(async { Err(ToolError::Aborted) })
-    }
-
-    fn process_started(&self, _: ProcessGroup) {}
-
-    fn process_ended(&self, _: ProcessGroup) {}
 }

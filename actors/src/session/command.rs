@@ -10,6 +10,7 @@ use protocol::session::UpdateSession;
 use protocol::{MessageId, MessageWithParts, Part, PartId, Session as Info, SessionId};
 use storage::{JournalError, Room};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
+use tools::process::BackgroundId;
 
 use super::TurnEnd;
 use crate::workspace::{ChoiceError, SetupError};
@@ -183,6 +184,16 @@ pub struct RemovePart {
     pub message_id: MessageId,
     /// Which.
     pub id: PartId,
+    /// Lets it in.
+    pub ticket: Ticket,
+}
+
+/// End a process that the session left running. Answers, when it is gone, whether it was there.
+#[derive(Message)]
+#[rtype(result = "Result<bool, CommandError>")]
+pub struct StopProcess {
+    /// Which.
+    pub id: BackgroundId,
     /// Lets it in.
     pub ticket: Ticket,
 }

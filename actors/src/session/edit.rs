@@ -173,6 +173,10 @@ impl Session {
     /// The new session and copies of the first messages, under new ids. What is open in them is left out.
     fn copies(&self, info: &Info, upto: usize) -> Vec<Change> {
         let mut changes = vec![Change::SessionCreated(Arc::new(info.clone()))];
+        let known = self.state.files.all_known().into_iter();
+        let text = known.filter_map(|(path, hash)| Some((path.into_os_string().into_string().ok()?, hash.to_string())));
+        let seen: Vec<_> = text.map(|(path, hash)| (path, Some(hash))).collect();
+        changes.extend((!seen.is_empty()).then(|| Change::FilesSeen(info.id.clone(), seen)));
         let mut ids: HashMap<MessageId, MessageId> = HashMap::new();
         for entry in self.state.history.entries().iter().take(upto) {
             let id = self.deps.ids.message();

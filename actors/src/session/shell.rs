@@ -12,7 +12,7 @@ use storage::journal::TurnKind;
 use tokio::sync::oneshot;
 use tools::bash::PersonsBash;
 
-use super::command::{CommandError, Shell};
+use super::command::{CommandError, Shell, StopProcess};
 use super::hand_over::plan_of;
 use super::{Queued, Session, Stage, TurnEnd, remembered, turn_row};
 use crate::permission_broker::Asker;
@@ -195,6 +195,19 @@ impl Session {
             }
         }));
         true
+    }
+}
+
+impl Handler<StopProcess> for Session {
+    type Result = ResponseActFuture<Self, Result<bool, CommandError>>;
+
+    fn handle(&mut self, StopProcess { id, ticket }: StopProcess, _: &mut Self::Context) -> Self::Result {
+        if let Err(error) = self.check(&ticket) {
+            return Box::pin(fut::ready(Err(error)));
+        }
+        let (processes, session) = (self.deps.processes.clone(), self.id.clone());
+        let stopped = self.deps.io.spawn(async move { processes.stop(&session, id).await });
+        Box::pin(stopped.into_actor(self).map(|stopped, _, _| stopped.map_err(|_| CommandError::Unknown)))
     }
 }
 

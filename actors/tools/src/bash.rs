@@ -24,6 +24,7 @@ use crate::path::{absolute, real_path};
 use crate::process::{Child, Spec};
 use crate::shell::{Seen, Surroundings, Verdict, judge};
 use crate::tool::{Tool, ToolOutput, Traits};
+use run::Begun;
 
 /// How long a command may run unless the call says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(120);
@@ -77,9 +78,9 @@ impl Tool for Bash {
         }
         let begun = cx.begin().await?;
         let started_ms = SystemClock.now_ms();
-        let child = start(cx, &begun, &command, directory)?;
+        let child = start(cx, &begun, &command, directory.clone())?;
         let timeout = input.timeout.map_or(TIMEOUT, |ms| Duration::from_millis(ms.get()));
-        run::run(cx, child, command, timeout, started_ms).await
+        run::run(cx, child, Begun { command, directory, started_ms }, timeout).await
     }
 }
 
@@ -107,8 +108,9 @@ impl Tool for PersonsBash {
         }
         let begun = cx.begin().await?;
         let started_ms = SystemClock.now_ms();
-        let child = start(cx, &begun, &command, cx.place.directory.clone())?;
-        let mut output = run::run(cx, child, command, Duration::MAX, started_ms).await?;
+        let directory = cx.place.directory.clone();
+        let child = start(cx, &begun, &command, directory.clone())?;
+        let mut output = run::run(cx, child, Begun { command, directory, started_ms }, Duration::MAX).await?;
         output.title.clear();
         if output.metadata.get("output").is_some_and(|said| said == report::NOTHING) {
             output.metadata.insert("output".into(), Value::from(""));

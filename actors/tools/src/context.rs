@@ -53,42 +53,53 @@ pub struct Place {
     pub config: Arc<protocol::config::Config>,
 }
 
-/// What a tool needs from above it. The executor answers.
+/// What a tool needs from above it. The executor answers. A desk that can't do a thing leaves it out: who asks for it is
+/// told that the call was aborted.
 pub trait Desk: Send + Sync {
     /// Asks for a permission and waits: for a rule at once, for a person as long as it takes.
     fn ask(&self, ask: Ask) -> BoxFuture<'_, Result<(), Refusal>>;
 
     /// Puts questions to the person and waits for the answers.
-    fn question(&self, questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>>;
+    fn question(&self, _questions: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>> {
+        Box::pin(async { Err(Refusal::Withdrawn) })
+    }
 
     /// Says that effects begin: returns when that is stored, so that after a crash the call is known to have begun.
     /// All asks come before it.
     fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>>;
 
     /// Shows how far the call is. The last one counts; the executor bounds the rate.
-    fn progress(&self, progress: Progress);
+    fn progress(&self, _progress: Progress) {}
 
     /// Returns the session's to-do list.
-    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>>;
+    fn todo_list(&self) -> BoxFuture<'_, Result<Vec<Todo>, ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
 
     /// Gives the session's next step to another agent, with a message for it; returns when that is stored. Said twice
     /// by one call it is one message.
-    fn hand_over<'a>(&'a self, agent: &'a str, message: String) -> BoxFuture<'a, Result<(), ToolError>>;
+    fn hand_over<'a>(&'a self, _agent: &'a str, _message: String) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
 
     /// Replaces the session's to-do list.
-    fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>>;
+    fn todos(&self, _todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
 
     /// Says that a file was written (absolute path).
-    fn file_edited(&self, path: &std::path::Path);
+    fn file_edited(&self, _path: &std::path::Path) {}
 
     /// Gives work to a subagent and waits for its answer.
-    fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>>;
+    fn delegate(&self, _delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
 
     /// Records that a process group was started for the call, so that a later run of the service can end it.
-    fn process_started(&self, group: ProcessGroup);
+    fn process_started(&self, _group: ProcessGroup) {}
 
     /// Records that nothing of a process group is left.
-    fn process_ended(&self, group: ProcessGroup);
+    fn process_ended(&self, _group: ProcessGroup) {}
 }
 
 /// Work for a subagent.

@@ -46,6 +46,14 @@ impl FileDiff {
         counted
     }
 
+    /// Returns the difference of two contents, marks left out; that of a binary file where one of them is no text.
+    pub(crate) fn of_bytes(path: &str, old: &[u8], new: &[u8]) -> Self {
+        match (crate::text::shown(old), crate::text::shown(new)) {
+            (Some(old), Some(new)) => Self::of(path, &old, &new),
+            _ => Self::binary(path),
+        }
+    }
+
     /// Returns the entry of a file whose content can't be shown as lines.
     pub fn binary(path: &str) -> Self {
         let mut entry = Self::header(path);

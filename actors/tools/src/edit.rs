@@ -23,6 +23,7 @@ use crate::error::ToolError;
 use crate::files::load::load;
 use crate::files::write::write_atomic;
 use crate::files::{ContentHash, looking, writing};
+use crate::format::formatted;
 use crate::path::{Access, Located};
 use crate::text::Text;
 use crate::tool::{Tool, ToolOutput, Traits};
@@ -97,17 +98,26 @@ impl Tool for Edit {
         located.ask_edit(cx, &prepared.diff.patch).await?;
 
         let effects = cx.begin().await?;
-        let diff = {
-            let (files, located) = (cx.files.clone(), located.clone());
+        let (diff, note) = {
+            let (call, located) = (cx.clone(), located.clone());
             let work = move |cancel: &CancellationToken| {
-                let paths = [&*located.real];
+                let (files, paths) = (&call.files, [&*located.real]);
                 files.locks().locked(&paths, || {
-                    let now = load(&located.real, &located.shown, MAX_FILE, cancel)?.map(|loaded| loaded.hash);
-                    let prepared =
-                        if now == prepared.before { prepared } else { prepare(&files, &located, &change, cancel)? };
-                    write_atomic(&located.real, &located.shown, &prepared.after, &effects, cancel)?;
-                    files.remember(&located.real, ContentHash::of(&prepared.after));
-                    Ok(prepared.diff)
+                    let old = load(&located.real, &located.shown, MAX_FILE, cancel)?;
+                    let Prepared { after, diff, .. } = if old.as_ref().map(|old| old.hash) == prepared.before {
+                        prepared
+                    } else {
+                        prepare(files, &located, &change, cancel)?
+                    };
+                    write_atomic(&located.real, &located.shown, &after, &effects, cancel)?;
+                    files.remember(&located.real, ContentHash::of(&after));
+                    let formatted = formatted(&call, &effects, &located, after, cancel)?;
+                    if formatted.by.is_empty() {
+                        return Ok((diff, String::new()));
+                    }
+                    files.remember(&located.real, ContentHash::of(&formatted.bytes));
+                    let old = old.map(|old| old.bytes).unwrap_or_default();
+                    Ok((FileDiff::of_bytes(&located.name(), &old, &formatted.bytes), formatted.note()))
                 })
             };
             writing(cx, work).await?
@@ -117,7 +127,7 @@ impl Tool for Edit {
         cx.desk.progress(Progress { title: None, metadata: metadata.clone() });
         Ok(ToolOutput {
             title: located.title.clone(),
-            output: "Edit applied successfully.".into(),
+            output: format!("Edit applied successfully.{note}"),
             metadata,
             ..ToolOutput::default()
         })
@@ -172,5 +182,7 @@ impl From<Problem> for ToolError {
     }
 }
 
+#[cfg(test)]
+mod properties;
 #[cfg(test)]
 mod tests;

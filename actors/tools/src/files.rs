@@ -29,7 +29,7 @@ const MAX_BLOCKING: usize = 32;
 const MAX_SEARCHES: usize = 4;
 
 /// The SHA-256 of a file's whole content.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContentHash([u8; 32]);
 
 impl ContentHash {
@@ -110,6 +110,11 @@ impl FileLocks {
         work()
     }
 
+    /// Returns how many searches run.
+    pub fn searches(&self) -> usize {
+        MAX_SEARCHES - self.0.searches.available_permits()
+    }
+
     #[cfg(test)]
     fn len(&self) -> usize {
         self.0.locks.len()
@@ -144,6 +149,8 @@ struct Seen {
     /// By real path: the content as this session last read or wrote it, and when that was (a count).
     known: HashMap<PathBuf, (ContentHash, u64)>,
     count: u64,
+    /// Whose entry changed since it was last asked what to store.
+    unstored: HashSet<PathBuf>,
     /// Instruction files the session was given.
     loaded: HashSet<PathBuf>,
 }
@@ -169,24 +176,53 @@ impl Files {
         let mut seen = lock(&self.seen);
         seen.count += 1;
         let count = seen.count;
-        seen.known.insert(real.to_owned(), (hash, count));
+        let before = seen.known.insert(real.to_owned(), (hash, count));
+        if before.is_none_or(|(before, _)| before != hash) {
+            seen.unstored.insert(real.to_owned());
+        }
         if seen.known.len() > MAX_KNOWN {
             let mut counts: Vec<u64> = seen.known.values().map(|(_, at)| *at).collect();
             let middle = counts.len() / 2;
             let (_, half, _) = counts.select_nth_unstable(middle);
             let half = *half;
-            seen.known.retain(|_, (_, at)| *at >= half);
+            let Seen { known, unstored, .. } = &mut *seen;
+            known.retain(|path, (_, at)| {
+                let stays = *at >= half;
+                if !stays {
+                    unstored.insert(path.clone());
+                }
+                stays
+            });
         }
     }
 
     /// Forgets what the session knows of a file, for instance because it deleted it.
     pub fn forget(&self, real: &Path) {
-        lock(&self.seen).known.remove(real);
+        let mut seen = lock(&self.seen);
+        if seen.known.remove(real).is_some() {
+            seen.unstored.insert(real.to_owned());
+        }
     }
 
-    /// Returns all that the session knows, so that a later run can [`Files::remember`] it.
+    /// Returns all that the session knows.
     pub fn all_known(&self) -> Vec<(PathBuf, ContentHash)> {
         lock(&self.seen).known.iter().map(|(path, (hash, _))| (path.clone(), *hash)).collect()
+    }
+
+    /// Returns what is new since the last time, for a later run to [`Files::recall`]; none is what is known no more.
+    pub fn take_unstored(&self) -> Vec<(PathBuf, Option<ContentHash>)> {
+        let mut seen = lock(&self.seen);
+        let paths = std::mem::take(&mut seen.unstored);
+        let with_hash = |path: PathBuf| (seen.known.get(&path).map(|(hash, _)| *hash), path);
+        paths.into_iter().map(with_hash).map(|(hash, path)| (path, hash)).collect()
+    }
+
+    /// Takes in what an earlier run has stored of this session. What this run has seen already is newer.
+    pub fn recall(&self, stored: impl IntoIterator<Item = (PathBuf, ContentHash)>) {
+        let mut seen = lock(&self.seen);
+        for (path, hash) in stored {
+            seen.known.entry(path).or_insert((hash, 0));
+        }
     }
 
     /// Notes that the session was given an instruction file; returns whether it is the first time.
@@ -333,6 +369,23 @@ mod tests {
         assert!(files.all_known().len() <= MAX_KNOWN / 2 + 1);
         assert!(files.known(Path::new(&format!("/{MAX_KNOWN}"))).is_some());
         assert!(files.known(Path::new("/0")).is_none());
+    }
+
+    #[test]
+    fn what_is_new_is_told_once_and_recalled_by_a_later_run() {
+        let (one, two) = (ContentHash::of(b"1"), ContentHash::of(b"2"));
+        let files = Files::default();
+        files.recall([("/old".into(), one), ("/seen".into(), one)]);
+        assert_eq!(files.take_unstored(), []);
+        files.remember(Path::new("/seen"), one);
+        assert_eq!(files.take_unstored(), [], "nothing new");
+        files.remember(Path::new("/seen"), two);
+        files.forget(Path::new("/old"));
+        files.recall([("/seen".into(), one)]);
+        let mut new = files.take_unstored();
+        new.sort();
+        assert_eq!(new, [("/old".into(), None), ("/seen".into(), Some(two))]);
+        assert_eq!(files.take_unstored(), []);
     }
 
     #[test]

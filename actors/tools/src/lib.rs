@@ -15,6 +15,7 @@ pub mod diff;
 pub mod edit;
 pub mod error;
 pub mod files;
+pub mod format;
 pub mod glob;
 pub mod grep;
 pub mod guard;

@@ -28,7 +28,7 @@ use protocol::SessionId;
 use tokio::net::unix::pipe;
 use tokio::process::Command;
 
-pub use background::{BackgroundId, BackgroundProcess};
+pub use background::{BackgroundId, BackgroundProcess, Excerpt, Left};
 pub use census::{boot_id, start_time};
 pub use child::Child;
 pub use group::ProcessGroup;

@@ -19,7 +19,9 @@
 //! | a command's name, a `cd`, a redirection, a path of `rm` and its like that is unknown | asks |
 //! | words that need no quotes but have some (`r\m`, `"git" push`), `/bin/rm` | listed plainly too |
 //! | an option made by a glob or braces, `@P`, a quoted text that is evaluated (`let 'a[$(x)]'`), `git -c` that runs programs | asks |
-//! | a shell that reads commands from a pipe or an unknown text | asks |
+//! | a shell that reads commands from a pipe or an unknown text; `nu`, `pwsh` and their like; `tmux new`, `at` | asks |
+//! | options before a subcommand (`git -C x push`) | listed without them too |
+//! | a glob that may climb (`*/../..`, `.*`) | asks |
 //! | comments only, nothing, a parse error, odd blanks, too long, too deep | asks, with the whole line as a pattern |
 //!
 //! What it does not see: what programs do by themselves (`make`, `python -c`, a script), and links that a glob finds.

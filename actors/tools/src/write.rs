@@ -14,6 +14,7 @@ use crate::error::ToolError;
 use crate::files::load::load;
 use crate::files::write::{Written, write_atomic};
 use crate::files::{ContentHash, Files, changed, looking, writing};
+use crate::format::formatted;
 use crate::path::{Access, Located};
 use crate::text::{self, without_mark};
 use crate::tool::{Tool, ToolOutput, Traits};
@@ -69,10 +70,10 @@ impl Tool for Write {
         located.ask_edit(cx, &prepared.diff.patch).await?;
 
         let effects = cx.begin().await?;
-        let written = {
-            let (files, located) = (cx.files.clone(), located.clone());
+        let (written, note) = {
+            let (call, located) = (cx.clone(), located.clone());
             let work = move |cancel: &CancellationToken| {
-                let paths = [&*located.real];
+                let (files, paths) = (&call.files, [&*located.real]);
                 files.locks().locked(&paths, || {
                     let now = load(&located.real, &located.shown, MAX_FILE, cancel)?.map(|loaded| loaded.hash);
                     // What would be lost is not what the person and the model knew of.
@@ -81,14 +82,16 @@ impl Tool for Write {
                     }
                     let written = write_atomic(&located.real, &located.shown, &prepared.after, &effects, cancel)?;
                     files.remember(&located.real, ContentHash::of(&prepared.after));
-                    Ok(written)
+                    let formatted = formatted(&call, &effects, &located, prepared.after, cancel)?;
+                    files.remember(&located.real, ContentHash::of(&formatted.bytes));
+                    Ok((written, formatted.note()))
                 })
             };
             writing(cx, work).await?
         };
         cx.desk.file_edited(&located.shown);
         let metadata = json!({"diagnostics": {}, "filepath": located.name(), "exists": written == Written::Replaced});
-        Ok(ToolOutput::new(&located.title, "Wrote file successfully.", metadata))
+        Ok(ToolOutput::new(&located.title, format!("Wrote file successfully.{note}"), metadata))
     }
 }
 

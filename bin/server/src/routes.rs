@@ -11,6 +11,7 @@ mod global;
 mod message;
 mod part;
 mod permission;
+mod process;
 mod project;
 mod question;
 mod session;
@@ -25,6 +26,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
     message::configure(app);
     part::configure(app);
     permission::configure(app);
+    process::configure(app);
     question::configure(app);
     settings::configure(app);
     project::configure(app);

@@ -7,12 +7,13 @@ use sqlx::{AssertSqlSafe, Row, SqliteConnection};
 use crate::error::StorageError;
 
 /// All tables, owners before what refers to them.
-pub const TABLES: [&str; 12] = [
+pub const TABLES: [&str; 13] = [
     "project",
     "session",
     "message",
     "part",
     "todo",
+    "seen_file",
     "turn",
     "ask",
     "approval",

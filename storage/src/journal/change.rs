@@ -33,6 +33,9 @@ pub enum Change {
     PartRemoved(SessionId, MessageId, PartId),
     /// The effects of a tool call begin. Tells nothing.
     CallStarted(SessionId, PartId),
+    /// What a session has seen of files: each with the hash of its content, or none where it knows of it no more. Tells
+    /// nothing.
+    FilesSeen(SessionId, Vec<(String, Option<String>)>),
     /// Tells `todo.updated`.
     Todos(SessionId, Vec<Todo>),
     /// A prompt is accepted, or its attempt is counted. Tells nothing.

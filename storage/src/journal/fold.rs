@@ -86,6 +86,19 @@ impl<'a> Fold<'a> {
                 self.tables.started.put(part.as_str(), vec![Column::text(part.as_str())]);
                 None
             }
+            Change::FilesSeen(session, files) => {
+                for (path, hash) in files {
+                    let key = json("seen file", &(session.as_str(), path))?;
+                    match hash {
+                        Some(hash) => {
+                            let row = vec![Column::text(session.as_str()), Column::text(path), Column::text(hash)];
+                            self.tables.seen_file.put(&*key, row);
+                        }
+                        None => self.tables.seen_file.remove(&*key),
+                    }
+                }
+                None
+            }
             Change::Todos(session, todos) => {
                 let row = vec![Column::text(session.as_str()), Column::Json(json("to-do list", todos)?)];
                 self.tables.todo.put(session.as_str(), row);
@@ -218,6 +231,7 @@ impl<'a> Fold<'a> {
         self.tables.ask.forget(1, id);
         self.tables.part.forget(2, id);
         self.tables.todo.forget(0, id);
+        self.tables.seen_file.forget(0, id);
         self.tables.session.remove(id);
         let properties = about(&session.id, "info", json("session", session)?, String::new());
         let frame = self.log(origin, &session.id, "session.deleted", properties);

@@ -118,6 +118,8 @@ pub struct Tables {
     pub part: Rows,
     pub started: Rows,
     pub todo: Rows,
+    /// By session and path, as a JSON list.
+    pub seen_file: Rows,
     pub turn: Rows,
     pub ask: Rows,
     /// Only ever taken out, by `SESSION CALL`.
@@ -155,6 +157,9 @@ const STARTED: &str = "update part set started = 1 where id in (select value fro
 const TODO: &str = upsert!("todo" ("session_id", "data")
     values "value->>0, value->1" on "session_id"
     do "update set data = excluded.data");
+const SEEN_FILE: &str = upsert!("seen_file" ("session_id", "path", "hash")
+    values "value->>0, value->>1, value->>2" on "session_id, path"
+    do "update set hash = excluded.hash");
 const TURN: &str = upsert!("turn" ("message_id", "session_id", "kind", "attempt", "resets", "time")
     values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5" on "message_id"
     do "update set attempt = excluded.attempt, resets = excluded.resets");
@@ -192,6 +197,7 @@ impl Tables {
         add(PART, self.part.written());
         add(STARTED, self.started.firsts());
         add(TODO, self.todo.written());
+        add(SEEN_FILE, self.seen_file.written());
         add(TURN, self.turn.written());
         add(ASK, self.ask.written());
         add(APPROVAL, self.approval.written());
@@ -203,6 +209,10 @@ impl Tables {
         add(
             "delete from ask where session_id || ' ' || call_id in (select value from json_each(?));",
             self.asks_of_call.removed(),
+        );
+        add(
+            "delete from seen_file where (session_id, path) in (select value->>0, value->>1 from json_each(?));",
+            self.seen_file.removed(),
         );
         add("delete from turn where message_id in (select value from json_each(?));", self.turn.removed());
         add(

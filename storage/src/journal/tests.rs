@@ -236,11 +236,33 @@ async fn a_deleted_session_leaves_nothing_but_its_events() {
     world
         .record(&fence, vec![Change::PartUpdated(part), Change::Turn(turn), Change::Todos(session.id.clone(), vec![])])
         .detach();
-    world.record(&fence, vec![Change::SessionDeleted(session.clone())]).await.expect("stored");
+    let seen = Change::FilesSeen(session.id.clone(), vec![("/f".into(), Some("aa".into()))]);
+    world.record(&fence, vec![seen, Change::SessionDeleted(session.clone())]).await.expect("stored");
     let store = Store::new(&world.database);
     assert_eq!(store.session(&session.id).await.expect("read"), None);
     assert!(store.open_turns().await.expect("read").is_empty());
     assert_eq!(store.events_after(0, 1 << 20).await.expect("read").len(), 4);
+}
+
+#[tokio::test]
+async fn what_a_session_has_seen_of_files_is_kept_and_forgotten_by_path() {
+    let world = World::new().await;
+    let (session, other) = (world.session(), world.session());
+    let seen = |session: &Session, files: &[(&str, Option<&str>)]| {
+        let own = |(path, hash): &(&str, Option<&str>)| ((*path).to_owned(), hash.map(str::to_owned));
+        Change::FilesSeen(session.id.clone(), files.iter().map(own).collect())
+    };
+    let fence = world.journal.fence(&session.id);
+    let created = vec![Change::SessionCreated(session.clone()), Change::SessionCreated(other.clone())];
+    world.record(&fence, created).detach();
+    let files = [("/a \"b\"", Some("1")), ("/c", Some("2")), ("/d", Some("3"))];
+    world.record(&fence, vec![seen(&session, &files), seen(&other, &files[1..2])]).detach();
+    let changed = [("/a \"b\"", None), ("/c", Some("4")), ("/d", None), ("/d", Some("5")), ("/none", None)];
+    world.record(&fence, vec![seen(&session, &changed)]).await.expect("stored");
+    let store = Store::new(&world.database);
+    let pair = |path: &str, hash: &str| (path.to_owned(), hash.to_owned());
+    assert_eq!(store.seen_files(&session.id).await.expect("read"), [pair("/c", "4"), pair("/d", "5")]);
+    assert_eq!(store.seen_files(&other.id).await.expect("read"), [pair("/c", "2")]);
 }
 
 #[tokio::test]

@@ -3,11 +3,9 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use futures::future::BoxFuture;
-use protocol::Todo;
 use protocol::question::{Answers, Question};
 use tokio::sync::watch;
-use tools::process::ProcessGroup;
-use tools::{Ask, Delegated, Delegation, Desk, Effects, Progress, Refusal, ToolError};
+use tools::{Ask, Desk, Effects, Progress, Refusal, ToolError};
 
 type Judge = Box<dyn Fn(&Ask) -> Result<(), Refusal> + Send + Sync>;
 type Reply = Box<dyn Fn(&[Question]) -> Result<Answers, Refusal> + Send + Sync>;
@@ -64,20 +62,6 @@ impl Desk for FakeDesk {
     fn progress(&self, progress: Progress) {
         self.progress.send_modify(|all| all.push(progress));
     }
-
-    fn todos(&self, _: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn file_edited(&self, _: &std::path::Path) {}
-
-    fn delegate(&self, _: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
-        Box::pin(async { Err(ToolError::failed("there are no subagents here")) })
-    }
-
-    fn process_started(&self, _: ProcessGroup) {}
-
-    fn process_ended(&self, _: ProcessGroup) {}
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::run::LIVE;
 use super::screen::{Limits, Screen, Shown};
 use super::spill::Spill;
+use crate::process::{BackgroundId, ProcessGroup};
 use crate::tool::ToolOutput;
 
 /// How much the model is shown.
@@ -25,8 +26,14 @@ pub(super) enum End {
     Aborted,
 }
 
-/// Returns the call's result. `left`: something of it still runs.
-pub(super) async fn output(command: String, end: End, left: bool, screen: Screen, spill: Spill) -> ToolOutput {
+/// Returns the call's result. `left`: something of it still runs, under this id and in this group.
+pub(super) async fn output(
+    command: String,
+    end: End,
+    left: Option<(BackgroundId, ProcessGroup)>,
+    screen: Screen,
+    spill: Spill,
+) -> ToolOutput {
     let shown = screen.shown(LIMITS);
     let mut notes = Vec::new();
     // What was overwritten counts as cut once it is more than the model would be shown.
@@ -53,7 +60,7 @@ pub(super) async fn output(command: String, end: End, left: bool, screen: Screen
         let whole = if is_cut { String::new() } else { format!(" {place}") };
         notes.push(format!("{overwritten} bytes were overwritten after carriage returns and are left out.{whole}"));
     }
-    notes.extend(note(end, left));
+    notes.extend(note(end, left.map(|(_, group)| group)));
     if !notes.is_empty() {
         text.push_str(&format!("\n\n<shell_metadata>\n{}\n</shell_metadata>", notes.join("\n")));
     }
@@ -62,6 +69,9 @@ pub(super) async fn output(command: String, end: End, left: bool, screen: Screen
     let mut metadata = json!({ "output": live, "exit": exit(end), "truncated": truncated });
     if let (Some(Ok(path)), Some(metadata)) = (&kept, metadata.as_object_mut()) {
         metadata.insert("outputPath".into(), Value::from(path.to_string_lossy()));
+    }
+    if let (Some((id, _)), Some(metadata)) = (left, metadata.as_object_mut()) {
+        metadata.insert("process".into(), Value::from(id.to_string()));
     }
     ToolOutput { truncated: Some(truncated), ..ToolOutput::new(command, text, metadata) }
 }
@@ -74,13 +84,13 @@ fn exit(end: End) -> Option<i32> {
     }
 }
 
-fn note(end: End, left: bool) -> Vec<String> {
+fn note(end: End, left: Option<ProcessGroup>) -> Vec<String> {
     let mut notes = Vec::new();
-    if left {
-        notes.push(
-            "A background process of this command is still running and holds its output; it ends with the session."
-                .to_owned(),
-        );
+    if let Some(ProcessGroup(group)) = left {
+        notes.push(format!(
+            "A background process of this command is still running and holds its output; it ends with the session. To \
+             end it before: kill -- -{group}"
+        ));
     }
     match end {
         End::Exited(status) => match (status.code(), status.signal()) {

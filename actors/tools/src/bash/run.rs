@@ -1,5 +1,6 @@
 //! Following a command to its end: its output, its limits, what it leaves behind.
 
+use std::path::PathBuf;
 use std::process::ExitStatus;
 use std::time::Duration;
 
@@ -7,18 +8,23 @@ use protocol::JsonMap;
 use serde_json::Value;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
-use tokio::time::{Instant, MissedTickBehavior, interval, sleep_until, timeout};
+use tokio::time::{Instant, sleep_until, timeout};
 
 use super::report::{self, End};
 use super::screen::Screen;
 use super::spill::Spill;
 use crate::context::{Progress, ToolContext};
 use crate::error::ToolError;
-use crate::process::Child;
+use crate::process::{Child, Left};
 use crate::tool::ToolOutput;
 
-/// How often it is shown how far a command is.
+/// How often it is shown how far a command is, at most.
 const SHOW: Duration = Duration::from_millis(150);
+
+/// Bytes a second that are shown of a running command. Each time all that is shown is sent again: the wire has
+/// increments for texts only (`message.part.delta` appends to the field `text`), and its clients heed no others. So
+/// the more there is, the seldomer it is shown.
+const RATE: u64 = 64 * 1024;
 
 /// Characters that are shown of a running command.
 pub(super) const LIVE: usize = 30_000;
@@ -71,13 +77,21 @@ impl Output {
     }
 }
 
+/// A command that was started.
+#[derive(Debug)]
+pub(super) struct Begun {
+    pub command: String,
+    pub directory: PathBuf,
+    /// In milliseconds since the epoch.
+    pub started_ms: u64,
+}
+
 /// Follows a command to its end and says what came of it.
 pub(super) async fn run(
     cx: &ToolContext,
     mut child: Child,
-    command: String,
+    begun: Begun,
     limit: Duration,
-    started_ms: u64,
 ) -> Result<ToolOutput, ToolError> {
     let mut output = Output {
         pipe: child.take_output(),
@@ -97,21 +111,24 @@ pub(super) async fn run(
             if cx.cancel.is_cancelled() { End::Aborted } else { End::TimedOut(limit) }
         }
     };
-    let mut left = false;
+    let mut left = None;
     // Nearly always both say no, and nobody need look through the process list.
     if output.pipe.is_some() || child.group_exists() {
         let looked = tokio::task::spawn_blocking(move || (child.anyone_left(), child)).await;
         let (anyone, back) =
             looked.map_err(|e| ToolError::failed(format!("looking for the command's processes failed: {e}")))?;
         child = back;
-        left = anyone;
+        left = anyone.then_some(group);
     }
-    if left {
-        cx.processes.keep(&cx.session_id, command.clone(), started_ms, child, output.pipe.take(), cx.desk.clone());
+    let Begun { command, directory, started_ms } = begun;
+    let left = if let Some(group) = left {
+        let how = Left { command: command.clone(), directory, started_ms, said: output.screen.newest(LIVE) };
+        Some((cx.processes.keep(&cx.session_id, how, child, output.pipe.take(), cx.desk.clone()), group))
     } else {
         child.bury();
         cx.desk.process_ended(group);
-    }
+        None
+    };
     Ok(report::output(command, end, left, output.screen, output.spill).await)
 }
 
@@ -131,8 +148,7 @@ async fn follow(
         }
     };
     tokio::pin!(deadline);
-    let mut show = interval(SHOW);
-    show.set_missed_tick_behavior(MissedTickBehavior::Delay);
+    let mut next = Instant::now();
     let mut changed = true;
     loop {
         tokio::select! {
@@ -142,19 +158,26 @@ async fn follow(
             status = child.exited() => {
                 return status.map(Some).map_err(|e| ToolError::failed(format!("waiting for the shell failed: {e}")));
             }
-            _ = show.tick(), if changed => {
+            () = sleep_until(next), if changed => {
                 changed = false;
-                cx.desk.progress(progress(&output.screen));
+                let shown = output.screen.newest(LIVE);
+                next = Instant::now() + pause(shown.len());
+                cx.desk.progress(progress(shown));
             }
             read = output.read() => changed |= output.take(read).await,
         }
     }
 }
 
-fn progress(screen: &Screen) -> Progress {
+fn progress(shown: String) -> Progress {
     let mut metadata = JsonMap::new();
-    metadata.insert("output".into(), Value::from(screen.newest(LIVE)));
+    metadata.insert("output".into(), Value::from(shown));
     Progress { title: None, metadata }
+}
+
+/// Returns how long nothing is shown after so many bytes were.
+fn pause(bytes: usize) -> Duration {
+    SHOW.max(Duration::from_millis(bytes as u64 * 1000 / RATE))
 }
 
 /// Ends all that came from the command, reading on so that nobody blocks on a full pipe.
@@ -168,4 +191,19 @@ async fn end_tree(child: &mut Child, output: &mut Output) {
         }
     }
     output.drain().await;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_more_is_shown_the_seldomer() {
+        assert_eq!(pause(0), SHOW);
+        assert_eq!(pause(1024), SHOW);
+        assert_eq!(pause(LIVE * 4), Duration::from_millis(LIVE as u64 * 4 * 1000 / RATE));
+        for bytes in [1, 5_000, 40_000, 120_000] {
+            assert!(bytes as f64 / pause(bytes).as_secs_f64() <= RATE as f64 * 1.01);
+        }
+    }
 }

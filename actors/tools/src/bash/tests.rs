@@ -193,7 +193,10 @@ async fn a_call_ends_with_the_shell_and_keeps_its_background_process() {
     assert!(output.output.contains("background process"), "{}", output.output);
     assert_eq!(output.metadata["exit"], 0);
     let [left] = cx.processes.background(&cx.session_id).try_into().unwrap();
-    assert_eq!(left.command, "sleep 1000 & echo done");
+    assert_eq!(left.left.command, "sleep 1000 & echo done");
+    assert_eq!(output.metadata["process"], left.id.to_string());
+    assert!(output.output.contains(&format!("kill -- -{}", left.group.0)), "{}", output.output);
+    assert_eq!(cx.processes.background_output(&cx.session_id, left.id, 0).unwrap().text, "done\n");
     assert!(!desk.noted().contains(&Noted::Ended(left.group)));
     cx.processes.stop_all(&cx.session_id).await;
     assert_eq!(cx.processes.background(&cx.session_id), []);

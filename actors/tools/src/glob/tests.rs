@@ -75,6 +75,21 @@ async fn links_are_not_followed_and_only_files_count() {
 }
 
 #[tokio::test]
+async fn a_repository_within_another_has_its_own_rules() {
+    let files = ["a.log", "build/z", "sub/x.log", "sub/build/y", "sub/deep/a.log", "mod/b.log"];
+    let (_keep, root, cx, _) = setup(&files);
+    for repository in ["", "sub"] {
+        std::fs::create_dir(root.join(repository).join(".git")).unwrap();
+    }
+    // A submodule has a file there.
+    std::fs::write(root.join("mod/.git"), "gitdir: ../.git/modules/mod\n").unwrap();
+    std::fs::write(root.join(".gitignore"), "*.log\n").unwrap();
+    std::fs::write(root.join("sub/.gitignore"), "build\n").unwrap();
+    let all = found(&cx, json!({"pattern": "**/*"})).await;
+    assert_eq!(all, [".gitignore", "build/z", "mod/b.log", "sub/.gitignore", "sub/deep/a.log", "sub/x.log"]);
+}
+
+#[tokio::test]
 async fn a_hundred_paths_are_shown_at_most_the_first_ones() {
     let names: Vec<String> = (0..250).map(|n| format!("d{}/f{n:03}", n % 7)).collect();
     let (_keep, _root, cx, _) = setup(&names.iter().map(String::as_str).collect::<Vec<_>>());
@@ -122,11 +137,16 @@ async fn what_is_missing_or_wrong_is_said() {
 #[tokio::test]
 async fn a_cancelled_search_ends_at_once() {
     let (_keep, _root, cx, _) = setup(&["a.txt"]);
-    let began = Instant::now();
+    let (began, cx_files) = (Instant::now(), cx.files.clone());
     let cancel = cx.cancel.clone();
     let search = tokio::spawn(async move { glob(&cx, json!({"pattern": "/**/*nothing-has-this-name*"})).await });
     tokio::task::yield_now().await;
     cancel.cancel();
     assert!(matches!(search.await.unwrap(), Err(ToolError::Aborted)));
+    assert!(began.elapsed() < Duration::from_secs(5));
+    // The threads end, too.
+    while cx_files.locks().searches() > 0 {
+        tokio::task::yield_now().await;
+    }
     assert!(began.elapsed() < Duration::from_secs(5));
 }

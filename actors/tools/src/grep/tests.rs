@@ -128,3 +128,22 @@ async fn long_lines_are_cut_around_their_match() {
     assert!(output.contains("needle") && output.contains("truncated to 500 chars"));
     assert!(output.len() < 2000 && !output.contains('\u{FFFD}'), "{output}");
 }
+
+#[tokio::test]
+async fn a_cancelled_search_ends_at_once_with_its_threads() {
+    let (_keep, _root, cx, _) = setup(FILES);
+    let (cancel, files) = (cx.cancel.clone(), cx.files.clone());
+    let input = json!({"pattern": "nothing-has-this-text[0-9]{9}", "path": "/usr"});
+    let search = tokio::spawn(async move { grep(&cx, input).await });
+    while files.locks().searches() == 0 && !search.is_finished() {
+        tokio::task::yield_now().await;
+    }
+    cancel.cancel();
+    let began = std::time::Instant::now();
+    let ended = search.await.unwrap();
+    while files.locks().searches() > 0 {
+        tokio::task::yield_now().await;
+    }
+    assert!(matches!(ended, Err(ToolError::Aborted)), "{ended:?}");
+    assert!(began.elapsed() < std::time::Duration::from_secs(5));
+}

@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use anstream::adapter::StripBytes;
 use protocol::SessionId;
 use tokio::io::AsyncReadExt;
 use tokio::net::unix::pipe;
@@ -21,16 +23,28 @@ const GRACE: Duration = Duration::from_millis(500);
 /// How often one is looked at whether it still runs: at first, and at most.
 const LOOK: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
-/// Bytes kept of the output that comes after the call has ended.
-const TAIL: usize = 16 * 1024;
+/// Bytes kept of an output, its newest.
+const TAIL: usize = 64 * 1024;
 
-/// Names a background process within this run of the service.
+/// What the ids of background processes begin with.
+const PREFIX: &str = "prc_";
+
+/// Names a background process: `prc_` and twelve hexadecimal digits, made of the time it was left running, so that
+/// the same never names another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BackgroundId(pub u64);
 
+impl BackgroundId {
+    /// Returns the id of this text; none for anything else.
+    pub fn parse(text: &str) -> Option<Self> {
+        let digits = text.strip_prefix(PREFIX).filter(|digits| digits.len() == 12)?;
+        u64::from_str_radix(digits, 16).ok().map(Self)
+    }
+}
+
 impl fmt::Display for BackgroundId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}", self.0)
+        write!(f, "{PREFIX}{:012x}", self.0)
     }
 }
 
@@ -41,10 +55,32 @@ pub struct BackgroundProcess {
     pub id: BackgroundId,
     /// Its group.
     pub group: ProcessGroup,
+    /// How it came about.
+    pub left: Left,
+}
+
+/// How a process came to be left running.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Left {
     /// The command that started it.
     pub command: String,
+    /// Where.
+    pub directory: PathBuf,
     /// When the command started, in milliseconds since the epoch.
     pub started_ms: u64,
+    /// What the command printed up to its end; the newest of it is enough.
+    pub said: String,
+}
+
+/// A part of an output, without escape codes. Places are counted in bytes from where what is kept of it began.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Excerpt {
+    /// The text.
+    pub text: String,
+    /// Where it begins: later than asked for, if what was there is not kept any more.
+    pub start: u64,
+    /// Where it ends: what to ask from the next time.
+    pub end: u64,
 }
 
 /// The background processes of all sessions.
@@ -74,18 +110,19 @@ impl Processes {
     pub fn keep(
         &self,
         session: &SessionId,
-        command: String,
-        started_ms: u64,
+        mut left: Left,
         child: Child,
         output: Option<pipe::Receiver>,
         desk: Arc<dyn Desk>,
     ) -> BackgroundId {
-        let (stop, ended, tail) = (CancellationToken::new(), CancellationToken::new(), Arc::<Mutex<Tail>>::default());
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let tail = Arc::new(Mutex::new(Tail::of(&std::mem::take(&mut left.said))));
         let id = {
             let mut state = self.shared.background.lock();
-            state.last += 1;
+            // Twelve digits of a time in ms and a count within it, as in the ids of the wire.
+            state.last = (state.last + 1).max(left.started_ms << 12 & 0xffff_ffff_ffff);
             let id = BackgroundId(state.last);
-            let process = BackgroundProcess { id, group: child.group(), command, started_ms };
+            let process = BackgroundProcess { id, group: child.group(), left };
             let entry = Entry { process, tail: tail.clone(), stop: stop.clone(), ended: ended.clone() };
             state.sessions.entry(session.clone()).or_default().push(entry);
             id
@@ -111,12 +148,13 @@ impl Processes {
         state.sessions.get(session).into_iter().flatten().map(|entry| entry.process.clone()).collect()
     }
 
-    /// Returns the newest output of a background process since its command ended (at most 16 KB); none when it is not
-    /// there.
-    pub fn background_output(&self, session: &SessionId, id: BackgroundId) -> Option<String> {
+    /// Returns the output of a background process from a place on, as far as it is kept (the newest 64 KB); none when
+    /// there is no such process.
+    pub fn background_output(&self, session: &SessionId, id: BackgroundId, from: u64) -> Option<Excerpt> {
         let state = self.shared.background.lock();
         let entry = state.sessions.get(session)?.iter().find(|entry| entry.process.id == id)?;
-        Some(String::from_utf8_lossy(&lock(&entry.tail).0).into_owned())
+        let excerpt = lock(&entry.tail).from(from);
+        Some(excerpt)
     }
 
     /// Ends a background process and waits until it is gone; false when there is none of this id.
@@ -168,16 +206,38 @@ impl Background {
     }
 }
 
-/// The newest bytes of an output.
+/// The newest bytes of an output, escape codes stripped.
 #[derive(Default)]
-struct Tail(Vec<u8>);
+struct Tail {
+    strip: StripBytes,
+    bytes: Vec<u8>,
+    /// Bytes that came before them.
+    before: u64,
+}
 
 impl Tail {
+    fn of(said: &str) -> Self {
+        let mut tail = Self::default();
+        tail.push(said.as_bytes());
+        tail
+    }
+
     fn push(&mut self, bytes: &[u8]) {
-        self.0.extend_from_slice(bytes);
-        if let Some(surplus) = self.0.len().checked_sub(TAIL) {
-            self.0.drain(..surplus);
+        let mut strip = std::mem::take(&mut self.strip);
+        for piece in strip.strip_next(bytes) {
+            self.bytes.extend_from_slice(piece);
         }
+        self.strip = strip;
+        if let Some(surplus) = self.bytes.len().checked_sub(TAIL) {
+            self.bytes.drain(..surplus);
+            self.before += surplus as u64;
+        }
+    }
+
+    fn from(&self, place: u64) -> Excerpt {
+        let at = usize::try_from(place.saturating_sub(self.before)).unwrap_or(usize::MAX).min(self.bytes.len());
+        let text = String::from_utf8_lossy(self.bytes.get(at..).unwrap_or_default()).into_owned();
+        Excerpt { text, start: self.before + at as u64, end: self.before + self.bytes.len() as u64 }
     }
 }
 
@@ -221,4 +281,33 @@ fn kill(strays: &[Living]) {
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn an_output_is_read_on_from_where_one_left_off() {
+        let mut tail = Tail::of("\x1b[31mup\x1b[0m\n");
+        assert_eq!(tail.from(0), Excerpt { text: "up\n".into(), start: 0, end: 3 });
+        tail.push(b"more");
+        assert_eq!(tail.from(3), Excerpt { text: "more".into(), start: 3, end: 7 });
+        assert_eq!(tail.from(9), Excerpt { text: String::new(), start: 7, end: 7 });
+        tail.push(&vec![b'x'; TAIL]);
+        let kept = tail.from(3);
+        assert_eq!((kept.start, kept.end, kept.text.len()), (7, 7 + TAIL as u64, TAIL));
+    }
+
+    #[test]
+    fn an_id_survives_its_text() {
+        let id = BackgroundId(0x18f2_0000_1001);
+        assert_eq!(id.to_string(), "prc_18f200001001");
+        assert_eq!(BackgroundId::parse(&id.to_string()), Some(id));
+        for wrong in ["", "prc_", "1", "prc_xxxxxxxxxxxx", "ses_18f200001001"] {
+            assert_eq!(BackgroundId::parse(wrong), None);
+        }
+    }
 }

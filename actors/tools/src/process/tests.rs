@@ -123,10 +123,12 @@ async fn what_outlives_its_command_is_kept_by_session_until_it_is_stopped() {
     assert!(child.exited().await.unwrap().success());
     assert!(child.anyone_left());
     let (group, output) = (child.group(), child.take_output());
-    let id = processes.keep(&session, "loop &".into(), 5, child, output, desk.clone());
+    let left = Left { command: "loop &".into(), directory: "/".into(), started_ms: 5, said: "started\n".into() };
+    let id = processes.keep(&session, left.clone(), child, output, desk.clone());
     let listed = processes.background(&session);
-    assert_eq!(listed, [BackgroundProcess { id, group, command: "loop &".into(), started_ms: 5 }]);
-    while !processes.background_output(&session, id).unwrap().contains("noise") {
+    assert_eq!(listed, [BackgroundProcess { id, group, left: Left { said: String::new(), ..left } }]);
+    assert!(processes.background_output(&session, id, 0).unwrap().text.starts_with("started\n"));
+    while !processes.background_output(&session, id, 8).unwrap().text.contains("noise") {
         tokio::task::yield_now().await;
     }
     assert!(!processes.stop(&session, BackgroundId(99)).await);
@@ -148,7 +150,8 @@ async fn a_background_process_that_ends_by_itself_is_forgotten() {
     let mut child = processes.spawn(&Effects::stored(), spec).unwrap();
     child.exited().await.unwrap();
     let (group, output) = (child.group(), child.take_output());
-    processes.keep(&session, "later".into(), 0, child, output, desk.clone());
+    let left = Left { command: "later".into(), directory: "/".into(), started_ms: 0, said: String::new() };
+    processes.keep(&session, left, child, output, desk.clone());
     assert_eq!(processes.background(&session).len(), 1);
     assert_eq!(hear(listen(fifo)).await.1.as_deref(), Some("go"));
     while desk.noted().is_empty() {

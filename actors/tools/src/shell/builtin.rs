@@ -137,7 +137,13 @@ impl Judge<'_> {
         if let Some(text) = arguments.iter().find_map(|word| word.exact()?.strip_prefix("--command=")) {
             return self.text(&Some(text.to_owned()), &mut state.clone());
         }
-        if name == "flock" {
+        if name == "runuser" && arguments.iter().any(|word| word.exact() == Some("-u")) {
+            let at = arguments.iter().position(|word| word.exact() == Some("--")).map_or(2, |at| at + 1);
+            let inner = arguments.get(at..).unwrap_or_default();
+            self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
+        } else if name == "sg" && arguments.len() > 1 {
+            self.text(&joined(arguments.get(1..).unwrap_or_default()), &mut state.clone());
+        } else if name == "flock" {
             let front = arguments.iter().position(|word| !word.raw.starts_with('-')).unwrap_or_default();
             let inner = arguments.get(front + 1..).unwrap_or_default();
             self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
@@ -210,6 +216,8 @@ impl Judge<'_> {
 
     /// Asks if setting a variable may change what runs.
     pub(super) fn assigned(&mut self, name: &str, value: Option<&str>) {
+        // `PATH[0]=x` sets it too.
+        let name = name.split('[').next().unwrap_or(name);
         if is_dangerous(name.trim_end_matches('+'), value) {
             self.ask(&format!("{name} changes what commands do"));
         }

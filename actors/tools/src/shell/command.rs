@@ -1,11 +1,11 @@
 //! Simple commands: what is listed for the rules, what they run in turn, and what they do to the shell itself.
 
-use super::names::arity;
+use super::names::{arity, without_options};
 use super::parse::UNCLEAR;
 use super::paths::{base_name, is_changer, is_program};
 use super::state::State;
 use super::word::Word;
-use super::wrappers::{Gives, SHELLS, Wrapper, wrapper};
+use super::wrappers::{FOREIGN_SHELLS, Gives, SHELL_BY_DEFAULT, SHELLS, Wrapper, wrapper};
 use super::{Judge, Simple};
 
 /// Where a command's input comes from.
@@ -80,6 +80,10 @@ impl Judge<'_> {
             self.shell(arguments, state, &how.input);
             return None;
         }
+        if FOREIGN_SHELLS.contains(&name) && (!arguments.is_empty() || how.input != Input::Empty) {
+            self.ask("a shell of another language runs a text");
+            return None;
+        }
         match name {
             "eval" => self.text(&joined(behind_dashes(arguments)), state),
             "source" | "." => self.source(behind_dashes(arguments), state, &how.input),
@@ -92,7 +96,13 @@ impl Judge<'_> {
             "alias" => self.alias(arguments, state),
             "find" | "gfind" => self.executed(arguments, &["-exec", "-execdir", "-ok", "-okdir"], state, &how),
             "fd" | "fdfind" => self.executed(arguments, &["-x", "--exec", "-X", "--exec-batch"], state, &how),
-            "su" | "runuser" | "script" | "flock" => self.behind_c(name, arguments, state, &how),
+            "at" | "batch" => match &how.input {
+                Input::Text(text) => self.script(&text.clone(), &mut state.clone()),
+                Input::Empty => {}
+                Input::Unknown => self.ask("commands come from the input"),
+            },
+            "tmux" | "screen" if !looks_at_terminals(arguments) => self.ask("a command is given to another terminal"),
+            "su" | "runuser" | "sg" | "script" | "flock" => self.behind_c(name, arguments, state, &how),
             "git" => self.git(arguments, state),
             "hash" if arguments.iter().any(|a| a.exact() == Some("-p")) => {
                 self.ask("a command's name is given to another")
@@ -136,6 +146,12 @@ impl Judge<'_> {
             let always = if is_wide { Vec::new() } else { vec![text.clone()] };
             self.push(text, always);
         }
+        // `git -C x push`: a rule that speaks of `git push` means it too.
+        let plainly: Vec<&str> = plainly.iter().map(String::as_str).collect();
+        for named in without_options(&plainly) {
+            let text = named.join(" ");
+            self.push(text.clone(), vec![text]);
+        }
     }
 
     fn push(&mut self, text: String, always: Vec<String>) {
@@ -176,7 +192,9 @@ impl Judge<'_> {
         let inner = words.get(front.at..).unwrap_or_default();
         if inner.is_empty() {
             // `parallel` and `exec` without a command: the one takes them from its input, the other only redirects.
-            if wrapper.gives == Gives::Text && wrapper.adds {
+            let name = words.first().and_then(Word::exact).map(base_name).unwrap_or_default();
+            let runs_a_shell = SHELL_BY_DEFAULT.contains(&name) && how.input != Input::Empty;
+            if wrapper.gives == Gives::Text && wrapper.adds || runs_a_shell {
                 self.ask("commands come from the input");
             }
             self.redirected_for_good |= how.stays && how.input != Input::Empty;
@@ -236,6 +254,14 @@ impl Judge<'_> {
 fn is_made_option(raw: &str) -> bool {
     let name = raw.split('=').next().unwrap_or_default();
     name.starts_with('-') && name.contains(['*', '?', '[', '{']) && !name.contains(['\'', '"', '$', '\\'])
+}
+
+/// Returns whether `tmux` or `screen` only look at what they have, or end it.
+fn looks_at_terminals(arguments: &[Word]) -> bool {
+    let harmless = ["ls", "-ls", "-list", "info", "display", "capture-pane", "detach", "-V", "-v", "--version"];
+    let starts = ["list-", "has", "kill-", "show", "display-"];
+    let first = arguments.first().and_then(Word::exact).unwrap_or_default();
+    harmless.contains(&first) || starts.iter().any(|start| first.starts_with(start))
 }
 
 /// Returns whether a word means the same without quotes.

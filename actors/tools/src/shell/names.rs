@@ -260,11 +260,66 @@ const ARITIES: &[(&str, usize)] = &[
 
 /// Returns how many of these words name the command: at least one.
 pub(super) fn arity(words: &[&str]) -> usize {
+    full_arity(words).min(words.len().max(1))
+}
+
+/// The same where more words may follow.
+fn full_arity(words: &[&str]) -> usize {
     let named = |length: usize| {
         let prefix = words.get(..length)?.join(" ");
         ARITIES.iter().find(|(name, _)| *name == prefix).map(|(_, arity)| *arity)
     };
-    (1..=2).rev().find_map(named).unwrap_or(1).min(words.len().max(1))
+    (1..=2).rev().find_map(named).unwrap_or(1)
+}
+
+/// Options of git before its subcommand that are followed by a value.
+const GIT_VALUES: &[&str] = &[
+    "-C",
+    "-c",
+    "--git-dir",
+    "--work-tree",
+    "--namespace",
+    "--super-prefix",
+    "--config-env",
+    "--attr-source",
+    "--exec-path",
+];
+
+/// Returns a command without the options among the words that name it, where there are some: `git -C x push` is
+/// `git push`. An option's next word may be its value or not, so there may be two ways to read it.
+pub(super) fn without_options<'w>(words: &[&'w str]) -> Vec<Vec<&'w str>> {
+    let Some((name, rest)) = words.split_first() else { return Vec::new() };
+    let is_option = |word: &str| word.starts_with('-') && word.len() > 1;
+    let leads = ARITIES.iter().any(|(known, arity)| known.split(' ').next() == Some(name) && *arity > 1);
+    if !leads || !rest.iter().any(|word| is_option(word)) {
+        return Vec::new();
+    }
+    let mut readings = Vec::new();
+    for takes_value in [false, true] {
+        let (mut kept, mut skipped, mut between, mut left) = (vec![*name], false, false, rest.iter().peekable());
+        while kept.len() < full_arity(&kept)
+            && let Some(word) = left.next()
+        {
+            if !is_option(word) {
+                between |= skipped;
+                kept.push(word);
+                continue;
+            }
+            skipped = true;
+            let has_value = if *name == "git" { GIT_VALUES.contains(word) } else { takes_value && !word.contains('=') };
+            if has_value && left.peek().is_some_and(|next| !is_option(next)) {
+                left.next();
+            }
+        }
+        // With no word behind them they are what the command is about: `npm --version`, `git remote -v`.
+        if between {
+            kept.extend(left);
+            if !readings.contains(&kept) {
+                readings.push(kept);
+            }
+        }
+    }
+    readings
 }
 
 #[cfg(test)]
@@ -281,6 +336,21 @@ mod tests {
         assert_eq!(arity(&["cat", "a.txt"]), 1);
         assert_eq!(arity(&["git"]), 1);
         assert_eq!(arity(&["docker", "compose", "up", "-d"]), 3);
+    }
+
+    #[test]
+    fn options_among_the_words_that_name_a_command_are_left_out() {
+        let readings = |line: &str| -> Vec<String> {
+            without_options(&line.split(' ').collect::<Vec<_>>()).iter().map(|words| words.join(" ")).collect()
+        };
+        assert_eq!(readings("git -C a -c x=y --no-pager push --force"), ["git push --force"]);
+        assert_eq!(readings("git push --force"), [""; 0]);
+        assert_eq!(readings("git remote -v"), [""; 0]);
+        assert_eq!(readings("npm --version"), [""; 0]);
+        assert_eq!(readings("kubectl -n prod delete pod"), ["kubectl prod delete pod", "kubectl delete pod"]);
+        assert_eq!(readings("docker compose -f x.yml up -d"), ["docker compose x.yml up -d", "docker compose up -d"]);
+        assert_eq!(readings("npm run --silent test"), ["npm run test"]);
+        assert_eq!(readings("ls -l x"), [""; 0]);
     }
 
     #[test]

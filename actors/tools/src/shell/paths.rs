@@ -70,6 +70,8 @@ enum Place {
     At(PathBuf),
     /// Somewhere below this one.
     Below(PathBuf),
+    /// Perhaps out of a directory that is found while the command runs: `*/../..`, `.*`.
+    Climbs,
     /// Nobody knows.
     Unknown,
     /// To no file.
@@ -169,6 +171,7 @@ impl Judge<'_> {
             Place::At(path) => (path, false),
             Place::Below(path) => (path, true),
             Place::Nowhere => return,
+            Place::Climbs => return self.ask("a path may lead out of what a glob finds"),
             Place::Unknown if value.starts_with('~') => return self.ask("a path leads to another person's home"),
             Place::Unknown if must_be_known => return self.ask("a path is made while the command runs"),
             Place::Unknown => return,
@@ -209,7 +212,7 @@ impl Judge<'_> {
     pub(super) fn destination(&self, value: &str, from: &Path) -> Option<PathBuf> {
         match place(value) {
             Place::At(path) => Some(normalize(&from.join(path))),
-            Place::Below(_) | Place::Unknown | Place::Nowhere => None,
+            Place::Below(_) | Place::Climbs | Place::Unknown | Place::Nowhere => None,
         }
     }
 }
@@ -258,9 +261,12 @@ fn place(value: &str) -> Place {
     let mut known = PathBuf::new();
     let mut below = false;
     for component in Path::new(value).components() {
+        if may_climb(&component.as_os_str().to_string_lossy()) {
+            return Place::Climbs;
+        }
         if below {
             if component == Component::ParentDir {
-                return Place::Unknown;
+                return if value.contains(ANY) { Place::Unknown } else { Place::Climbs };
             }
         } else if component.as_os_str().to_string_lossy().contains([GLOB, ANY]) {
             below = true;
@@ -269,6 +275,11 @@ fn place(value: &str) -> Place {
         }
     }
     if below { Place::Below(known) } else { Place::At(known) }
+}
+
+/// Returns whether a glob may be the parent's name: `.*` is, to some shells.
+fn may_climb(name: &str) -> bool {
+    name.contains(GLOB) && matches!(&*name.replace(GLOB, ""), "." | "..")
 }
 
 #[cfg(test)]
@@ -285,7 +296,9 @@ mod tests {
         assert_eq!(place(&glob("*")), Place::Below("".into()));
         assert_eq!(place(&glob("build/$/x")), Place::Below("build".into()));
         assert_eq!(place(&glob("$/x")), Place::Unknown);
-        assert_eq!(place(&glob("*/../../x")), Place::Unknown);
+        assert_eq!(place(&glob("*/../../x")), Place::Climbs);
+        assert_eq!(place(&glob("a/.*/x")), Place::Climbs);
+        assert_eq!(place(&glob("a/.*rc")), Place::Below("a".into()));
         assert_eq!(place("https://example.org/x"), Place::Nowhere);
         assert_eq!(place("file:///etc/passwd"), Place::At("/etc/passwd".into()));
         assert_eq!(place("~root/x"), Place::Unknown);

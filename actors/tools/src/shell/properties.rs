@@ -80,6 +80,11 @@ proptest! {
     }
 
     #[test]
+    fn any_bytes_give_a_pattern_and_no_panic(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+        prop_assert!(!judged(&String::from_utf8_lossy(&bytes)).commands.is_empty());
+    }
+
+    #[test]
     fn any_text_of_shell_tokens_gives_a_pattern_and_no_panic(tokens in prop::collection::vec(0..TOKENS.len(), 0..40)) {
         let line: String = tokens.into_iter().map(|token| TOKENS[token]).collect();
         let verdict = judged(&line);

@@ -395,7 +395,7 @@ fn quoted_and_escaped_names_are_listed_plainly_too() {
     assert_eq!(always("grep \"foo\" f"), ["grep *"]);
     assert_eq!(sure("git commit --message=\"a b\""), ["git commit --message=\"a b\""]);
     assert_eq!(always("\"git\" push x"), ["\"git\" push x", "git push x"]);
-    assert_eq!(always("git -C a push"), ["git -C a push"]);
+    assert_eq!(always("git -C a push"), ["git -C a push", "git push"]);
 }
 
 #[test]
@@ -523,6 +523,54 @@ fn words_of_commands_reach_outside() {
         assert_eq!(outside(line), [""; 0], "{line}");
         sure(line);
     }
+}
+
+#[test]
+fn options_before_a_subcommand_do_not_hide_it() {
+    assert_eq!(sure("git -C a --no-pager push --force"), ["git -C a --no-pager push --force", "git push --force"]);
+    assert_eq!(sure("git -c color.ui=never 'push' x").last().map(String::as_str), Some("git push x"));
+    assert_eq!(sure("npm --silent run x"), ["npm --silent run x", "npm run x", "npm x"]);
+    assert_eq!(sure("npm --version"), ["npm --version"]);
+}
+
+#[test]
+fn shells_by_other_names_and_ways_are_seen() {
+    for line in ["csh -c 'rm y'", "ksh93 -c 'rm y'", "sg staff 'rm y'", "runuser -u me -- rm y", "gosu me rm y"] {
+        assert!(patterns(line).contains(&"rm y".to_owned()), "{line}: {:?}", judged(line));
+    }
+    for line in ["unbuffer rm y", "hyperfine 'rm y'", "faketime '1 day' rm y", "at now <<< 'rm y'", "tini -- rm y"] {
+        assert!(patterns(line).contains(&"rm y".to_owned()), "{line}: {:?}", judged(line));
+    }
+    for line in [
+        "cat f | sudo -s",
+        "cat f | doas -s",
+        "cat f | unshare",
+        "cat f | chroot d",
+        "cat f | at now",
+        "pwsh -c 'rm y'",
+        "nu -c 'rm y'",
+        "cat f | pwsh",
+        "tmux new -d 'rm y'",
+        "tmux send-keys 'rm y' Enter",
+        "screen -dm rm y",
+        "PATH[0]=/x; ls",
+    ] {
+        asks(line);
+    }
+    for line in ["tmux ls", "tmux kill-session -t x", "sudo -n true", "pwsh"] {
+        sure(line);
+    }
+}
+
+#[test]
+fn globs_and_words_that_are_printed_lead_where_they_lead() {
+    asks("cat */../../x");
+    asks("cat .*/x");
+    asks("rm -rf .*");
+    assert_eq!(outside("cat $(echo /etc/passwd)"), ["/etc"]);
+    assert_eq!(outside("cat \"$(printf /etc/passwd)\""), ["/etc"]);
+    assert_eq!(outside("F=$(echo /etc/passwd); cat $F"), ["/etc"]);
+    asks("echo() { cat f; }; rm $(echo x)");
 }
 
 #[test]

@@ -250,8 +250,16 @@ impl Judge<'_> {
     fn printed(&self, text: &str, state: &State) -> BTreeSet<String> {
         let inner = text.trim_start_matches("$(").trim_start_matches('`').trim_end_matches([')', '`']).trim();
         let words: Vec<&str> = inner.split_ascii_whitespace().collect();
+        if words.first().is_some_and(|name| state.functions.contains_key(*name) || state.aliases.contains_key(*name)) {
+            return BTreeSet::from([ANY.to_string()]);
+        }
         let top = self.surroundings.worktree.as_deref().filter(|_| state.cwds.len() == 1);
         match (words.as_slice(), top) {
+            (["echo", words @ ..] | ["printf", words @ ..], _)
+                if words.iter().all(|word| is_plain(word)) && (inner.starts_with("echo") || words.len() == 1) =>
+            {
+                BTreeSet::from([words.join(" ")])
+            }
             (["pwd"], _) => self.variable("PWD", state),
             (["git", "rev-parse", "--show-toplevel"], Some(top)) if state.cwds.iter().all(|c| c.starts_with(top)) => {
                 BTreeSet::from([top.to_string_lossy().into_owned()])
@@ -270,6 +278,11 @@ impl Judge<'_> {
             _ => value.to_owned(),
         }
     }
+}
+
+/// Returns whether a word stands for itself, whoever reads it.
+fn is_plain(word: &str) -> bool {
+    !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
 }
 
 /// Takes backslashes off an unquoted word; globs become placeholders. Returns whether there were any.

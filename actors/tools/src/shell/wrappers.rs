@@ -128,20 +128,42 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["builtin"], stays: true, ..PLAIN },
     Wrapper { names: &["exec"], values: &["-a"], flags: &["-c", "-l"], stays: true, ..PLAIN },
     Wrapper { names: &["coproc", "busybox", "toybox", "noglob", "nocorrect"], ..PLAIN },
+    Wrapper { names: &["faketime"], values: &["-p", "--pid", "-f"], flags: &["-m"], skip: 1, ..PLAIN },
+    Wrapper { names: &["gosu", "su-exec", "setuidgid"], skip: 1, raises: true, ..PLAIN },
+    Wrapper { names: &["tini"], values: &["-p"], flags: &["-s", "-v", "-w", "-g"], ..PLAIN },
     // Their options are many and rare: any of them asks.
     Wrapper {
         names: &[
             "bwrap",
+            "catatonit",
+            "cgexec",
+            "chpst",
             "cpulimit",
+            "daemonize",
             "dbus-run-session",
+            "dtach",
+            "dumb-init",
             "entr",
             "firejail",
+            "gdbserver",
             "nsenter",
+            "numactl",
+            "openvt",
             "prlimit",
+            "proot",
             "rlwrap",
+            "rr",
+            "setarch",
+            "setpriv",
+            "softlimit",
             "ssh-agent",
+            "systemd-inhibit",
             "systemd-run",
+            "timelimit",
+            "trickle",
+            "unbuffer",
             "unshare",
+            "valgrind",
             "xvfb-run",
         ],
         ..PLAIN
@@ -241,6 +263,13 @@ const WRAPPERS: &[Wrapper] = &[
         ..PLAIN
     },
     Wrapper {
+        names: &["hyperfine"],
+        values: &["-w", "--warmup", "-r", "--runs", "-m", "--min-runs", "-M", "--max-runs", "--export-json"],
+        flags: &["-i", "--ignore-failure", "-N", "--show-output"],
+        gives: Gives::Text,
+        ..PLAIN
+    },
+    Wrapper {
         names: &["parallel"],
         values: &["-j", "--jobs", "-a", "--arg-file", "-I", "-n", "--max-args", "-N", "-d", "--delimiter", "--joblog"],
         flags: &[
@@ -269,7 +298,31 @@ pub(super) fn wrapper(name: &str) -> Option<&'static Wrapper> {
 }
 
 /// Shells: they run the text behind `-c`, a file, or their input.
-pub(super) const SHELLS: &[&str] = &["sh", "bash", "zsh", "dash", "ksh", "ash", "mksh", "fish", "rbash"];
+pub(super) const SHELLS: &[&str] = &[
+    "sh", "bash", "zsh", "dash", "ksh", "ksh93", "rksh", "lksh", "pdksh", "oksh", "loksh", "ash", "mksh", "fish",
+    "rbash", "rzsh", "yash", "posh", "hush", "osh", "csh", "tcsh",
+];
+
+/// Shells whose language is another: what they are given can't be judged.
+pub(super) const FOREIGN_SHELLS: &[&str] =
+    &["nu", "pwsh", "powershell", "elvish", "xonsh", "ysh", "ion", "rc", "es", "murex", "cmd", "cmd.exe"];
+
+/// Commands that run a shell where none is named.
+pub(super) const SHELL_BY_DEFAULT: &[&str] = &[
+    "sudo",
+    "doas",
+    "chroot",
+    "unshare",
+    "nsenter",
+    "bwrap",
+    "firejail",
+    "proot",
+    "setpriv",
+    "systemd-run",
+    "busybox",
+    "gosu",
+    "su-exec",
+];
 
 /// What was found in front of the wrapped command.
 #[derive(Debug, Default, PartialEq, Eq)]

@@ -9,6 +9,7 @@ use protocol::agent::Agent;
 use protocol::command::Command;
 use serde_json::{Value, json};
 use storage::places::Environment;
+use tools::format::FormatterStatus;
 use tools::skill::Skill;
 
 use super::get;
@@ -50,7 +51,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
         // Filled by their clients, of which there are none yet.
         .route("/mcp", get().to(nothing))
         .route("/lsp", get().to(none))
-        .route("/formatter", get().to(none));
+        .route("/formatter", get().to(formatters));
 }
 
 async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
@@ -139,6 +140,12 @@ async fn tool_ids(server: web::Data<Server>, place: Place) -> Result<web::Json<V
     ids.sort_by_key(|id| TOOL_ORDER.iter().position(|name| name == id).unwrap_or(TOOL_ORDER.len()));
     ids.dedup();
     Ok(web::Json(ids))
+}
+
+async fn formatters(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<FormatterStatus>>, ApiError> {
+    let place = setup(&server, &place).await?.place.clone();
+    let status = tokio::task::spawn_blocking(move || tools::format::status(&place)).await;
+    Ok(web::Json(status.map_err(|error| ApiError::Internal(error.to_string()))?))
 }
 
 async fn nothing() -> web::Json<Value> {
