@@ -200,8 +200,6 @@ pub struct TurnGone;
 struct Turn {
     /// The prompts it answers, all from the front of the queue.
     answering: Vec<MessageId>,
-    /// How many steps it made.
-    steps: u32,
     /// Steps in a row whose answer broke off.
     cut_in_a_row: u32,
     /// What was done to make room.

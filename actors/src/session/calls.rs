@@ -9,7 +9,7 @@ use storage::Change;
 
 use super::hand_over::plan_of;
 use super::history::Entry;
-use super::offer::offered;
+use super::offer::{is_last, limit_reached, offered};
 use super::step::StepKind;
 use super::{Session, Stage};
 use crate::permission_broker::{Asker, Forget};
@@ -56,6 +56,14 @@ impl Session {
             };
         }
         changes.push(self.put_part(part.clone()));
+        let Stage::Stepping(step) = &self.state.stage else { return };
+        let agent = &step.answerer.agent;
+        if is_last(agent, self.steps()) {
+            let error = format!("The call was not run. {}", limit_reached(agent));
+            let outcome = Outcome::Failed { error, interrupted: false, stops_turn: false };
+            changes.extend(self.finish_part(&part.message_id, &part.id, outcome));
+            return;
+        }
         match invalid {
             None => self.run_call(&part, &name, input, ctx),
             Some(error) => {

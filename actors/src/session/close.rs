@@ -9,6 +9,7 @@ use protocol::{AssistantMessage, Message, MessageId, Part, SessionError, Session
 use storage::Change;
 
 use super::compaction::Effort;
+use super::offer::{is_last, limit_reached};
 use super::step::{Step, StepKind};
 use super::{Session, Stage};
 use crate::processor::StepEnd;
@@ -105,6 +106,7 @@ impl Session {
             }
             Some(StepEnd::Cut) | None => message.finish = Some(FinishReason::ToolCalls.as_str().to_owned()),
         }
+        let steps = self.steps();
         if let Some(turn) = &mut self.state.turn {
             turn.cut_in_a_row = if is_cut { turn.cut_in_a_row + 1 } else { 0 };
             if matches!(step.end, Some(StepEnd::Finished { .. })) {
@@ -113,6 +115,10 @@ impl Session {
             if goes_on && turn.cut_in_a_row >= step.setup.config().troupe.retry.max_attempts {
                 let text = format!("{} answers in a row broke off after their calls", turn.cut_in_a_row);
                 error = Some(SessionError::unknown(text));
+                goes_on = false;
+            }
+            if goes_on && is_last(&step.answerer.agent, steps) {
+                error = Some(SessionError::unknown(limit_reached(&step.answerer.agent)));
                 goes_on = false;
             }
             if step.has_effects {
@@ -145,6 +151,7 @@ impl Session {
             self.record(changes).detach();
             self.prepare_step(ctx);
         } else {
+            changes.extend(self.prune(&step.setup));
             self.close_turn(changes, error, ctx);
         }
     }

@@ -30,6 +30,7 @@ use crate::processor::StepEnd;
 use crate::workspace::{Answerer, GetSetup, Setup, Wish};
 
 pub mod carried;
+pub mod prune;
 mod transcript;
 pub mod view;
 mod window;
@@ -101,6 +102,19 @@ impl Session {
     pub(super) fn may_compact(&self, setup: &Setup) -> bool {
         let effort = self.state.turn.as_ref().map(|turn| turn.effort).unwrap_or_default();
         setup.config().compaction.auto != Some(false) && !effort.was_barren && effort.in_a_row < MAX_IN_A_ROW
+    }
+
+    /// Clears results of old calls, at the end of a turn.
+    pub(super) fn prune(&mut self, setup: &Setup) -> Vec<Change> {
+        if setup.config().compaction.prune == Some(false) {
+            return Vec::new();
+        }
+        let (now, old) = (self.now(), prune::prunable(self.state.history.entries()));
+        let cleared = old.into_iter().map(Arc::unwrap_or_clone).map(|mut part| {
+            prune::clear(&mut part, now);
+            self.put_part(part)
+        });
+        cleared.collect()
     }
 
     /// Why a request that does not fit ends the turn.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use protocol::agent::Agent;
 use protocol::model::{ModelRequest, Reasoning, ToolChoice, ToolSpec};
 use protocol::provider::Model;
 use tools::AnyTool;
@@ -31,6 +32,7 @@ impl Session {
         let (session_id, parent_id) = (self.id.clone(), self.state.info.parent_id.clone());
         let rules = self.rules(&answerer.agent);
         let now = self.now();
+        let steps = self.steps();
         Arc::new(move || {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
             let mut system = system_prompt(&setup, agent, model, &user, now);
@@ -38,7 +40,8 @@ impl Session {
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
             }
-            let target = Target { model, unseen: &unseen, reminder: reminder(agent) };
+            let reminder = reminder(agent, is_last(agent, steps));
+            let target = Target { model, unseen: &unseen, reminder: reminder.as_deref() };
             let mut options = model.options.clone();
             options.extend(agent.options.clone());
             options.extend(answerer.chosen.variant.clone());
@@ -59,6 +62,17 @@ impl Session {
             }
         })
     }
+}
+
+/// Whether a step is the last one the agent may make in a turn; `steps` counts it.
+pub(super) fn is_last(agent: &Agent, steps: u32) -> bool {
+    agent.steps.is_some_and(|limit| steps >= limit)
+}
+
+/// Why no more is done.
+pub(super) fn limit_reached(agent: &Agent) -> String {
+    let (name, limit) = (&agent.name, agent.steps.unwrap_or_default());
+    format!("The agent {name} may make {limit} steps in a turn (agent.{name}.steps), and has. Prompt again to go on.")
 }
 
 /// The tools a step offers: those that suit the model (it knows either patches or edit and write) and that the rules

@@ -126,9 +126,6 @@ impl Session {
         let message_id = message.id.clone();
         let stored = self.put_message(Message::Assistant(message));
         self.record(vec![stored]).detach();
-        if let Some(turn) = &mut self.state.turn {
-            turn.steps += 1;
-        }
         let request = self.request_of(&setup, &answerer, &user);
         self.ask_for_title(&setup, &answerer, &user.id, ctx);
         self.start_step(setup, answerer, message_id, StepKind::Answer, request, ctx);
@@ -302,7 +299,6 @@ impl Session {
             let upto = self.state.queue.iter().position(|q| q.row.message_id == rerun.message.parent_id);
             let answering = self.state.queue.iter().take(upto.map_or(1, |at| at + 1));
             turn.answering = answering.map(|queued| queued.row.message_id.clone()).collect();
-            turn.steps = 1;
         }
         self.state.stage = Stage::Preparing;
         let fence = self.state.fence.clone();

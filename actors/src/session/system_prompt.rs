@@ -12,6 +12,9 @@ const BUILD: &str = include_str!("../workspace/prompts/build.txt");
 /// Told with the last prompt while the plan agent answers.
 const PLAN: &str = include_str!("../workspace/prompts/plan.txt");
 
+/// Told at the last step that an agent may make.
+const LAST_STEP: &str = include_str!("../workspace/prompts/last_step.txt");
+
 /// Returns the system prompt: the agent's, the environment, the project's instructions, the prompt's own.
 pub fn system_prompt(setup: &Setup, agent: &Agent, model: &Model, user: &UserMessage, now_ms: u64) -> Vec<String> {
     let mut prompt = agent.prompt.clone().unwrap_or_else(|| BUILD.to_owned());
@@ -30,8 +33,10 @@ pub fn system_prompt(setup: &Setup, agent: &Agent, model: &Model, user: &UserMes
 }
 
 /// Returns what is told with the last prompt, for one request only.
-pub fn reminder(agent: &Agent) -> Option<&'static str> {
-    (agent.name == "plan").then_some(PLAN)
+pub fn reminder(agent: &Agent, is_last_step: bool) -> Option<String> {
+    let told = [(agent.name == "plan").then_some(PLAN), is_last_step.then_some(LAST_STEP)];
+    let told: Vec<&str> = told.into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("\n"))
 }
 
 fn environment(setup: &Setup, model: &Model, now_ms: u64) -> String {

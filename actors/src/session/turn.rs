@@ -75,7 +75,6 @@ impl Session {
         let answering = self.state.queue.front().map(|next| next.row.message_id.clone()).into_iter().collect();
         self.state.turn = Some(Turn {
             answering,
-            steps: 0,
             cut_in_a_row: 0,
             effort: Effort::default(),
             before: None,
@@ -83,6 +82,14 @@ impl Session {
             is_fresh: false,
         });
         self.record(vec![self.set_status(SessionStatus::Busy)]).detach();
+    }
+
+    /// Returns how many steps the turn made, the one that runs and those before a crash included.
+    pub(super) fn steps(&self) -> u32 {
+        let Some(turn) = &self.state.turn else { return 0 };
+        let answers = self.state.history.entries().iter().rev().filter_map(|entry| entry.info.as_assistant());
+        let of_turn = answers.filter(|answer| !answer.summary && turn.answering.contains(&answer.parent_id));
+        u32::try_from(of_turn.count()).unwrap_or(u32::MAX)
     }
 
     /// Takes prompts that came meanwhile into the running turn: those that speak to the same agent and model. A
