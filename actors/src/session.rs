@@ -44,6 +44,7 @@ pub mod title;
 
 mod abort;
 mod attach;
+mod budget;
 mod calls;
 mod close;
 mod compaction;

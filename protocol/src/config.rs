@@ -345,6 +345,8 @@ pub struct TroupeConfig {
     pub retry: RetryConfig,
     /// How much may run at once.
     pub limits: LimitsConfig,
+    /// What may be spent.
+    pub budget: BudgetConfig,
     /// Subagents.
     pub task: TaskConfig,
     /// What an open turn does after a crash.
@@ -420,6 +422,74 @@ pub struct LimitsConfig {
 impl Default for LimitsConfig {
     fn default() -> Self {
         Self { requests: 0, requests_per_provider: 0, requests_per_tree: 0, processes: 64 }
+    }
+}
+
+/// What may be spent before a turn ends and says so.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct BudgetConfig {
+    /// By one turn.
+    #[serde(skip_serializing_if = "Budget::is_none")]
+    pub turn: Budget,
+    /// By one session.
+    #[serde(skip_serializing_if = "Budget::is_none")]
+    pub session: Budget,
+    /// By a session and its subagents.
+    #[serde(skip_serializing_if = "Budget::is_none")]
+    pub tree: Budget,
+    /// By all sessions, since midnight (UTC).
+    #[serde(skip_serializing_if = "Budget::is_none")]
+    pub day: Budget,
+}
+
+/// A budget; what is left out is not bounded.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct Budget {
+    /// Tokens of all kinds.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tokens: Option<u64>,
+    /// US dollars.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cost: Option<f64>,
+    /// Model requests, those for summaries included; one that is tried again counts once.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requests: Option<u64>,
+    /// Model steps.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub steps: Option<u64>,
+    /// Time in which models answered and tools ran, in ms.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wall_ms: Option<u64>,
+}
+
+impl BudgetConfig {
+    /// Returns it with what another says in place of its own.
+    pub fn with(self, other: &Self) -> Self {
+        Self {
+            turn: self.turn.with(&other.turn),
+            session: self.session.with(&other.session),
+            tree: self.tree.with(&other.tree),
+            day: self.day.with(&other.day),
+        }
+    }
+}
+
+impl Budget {
+    /// Returns whether nothing is bounded.
+    pub fn is_none(&self) -> bool {
+        *self == Self::default()
+    }
+
+    fn with(self, other: &Self) -> Self {
+        Self {
+            tokens: other.tokens.or(self.tokens),
+            cost: other.cost.or(self.cost),
+            requests: other.requests.or(self.requests),
+            steps: other.steps.or(self.steps),
+            wall_ms: other.wall_ms.or(self.wall_ms),
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use std::sync::Arc;
 
+use crate::config::BudgetConfig;
 use crate::error::SessionError;
 use crate::id::{MessageId, SessionId};
 use crate::is_false;
@@ -47,6 +48,17 @@ pub struct UserMessage {
     /// Tools switched on or off with this prompt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tools: Option<IndexMap<String, bool>>,
+    /// What only Troupe knows of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub troupe: Option<Box<PromptSettings>>,
+}
+
+/// What only Troupe knows of a prompt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub struct PromptSettings {
+    /// What the turn may spend, in place of what the config says.
+    pub budget: BudgetConfig,
 }
 
 /// A message of the model.
@@ -192,6 +204,13 @@ pub struct CacheTokens {
     pub read: u64,
     /// Written to it.
     pub write: u64,
+}
+
+impl Tokens {
+    /// Returns the sum of all kinds.
+    pub fn all(&self) -> u64 {
+        self.input + self.output + self.reasoning + self.cache.read + self.cache.write
+    }
 }
 
 impl std::ops::AddAssign for Tokens {

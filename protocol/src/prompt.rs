@@ -6,7 +6,7 @@ use serde_json::Value;
 
 use crate::JsonMap;
 use crate::id::{MessageId, PartId};
-use crate::message::{ModelRef, OutputFormat};
+use crate::message::{ModelRef, OutputFormat, PromptSettings};
 use crate::part::{AgentPart, FilePart, Span, SubtaskPart};
 
 /// The body of `POST /session/:id/message` and `prompt_async`.
@@ -36,6 +36,9 @@ pub struct PromptBody {
     /// The model's variant.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub variant: Option<String>,
+    /// What only Troupe knows of.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub troupe: Option<Box<PromptSettings>>,
     /// What is said.
     pub parts: Vec<PartInput>,
 }

@@ -5,6 +5,7 @@ mod event;
 mod message;
 mod seen_file;
 mod session;
+mod spent;
 mod turn;
 
 use serde::de::DeserializeOwned;
@@ -16,6 +17,7 @@ use crate::error::StorageError;
 pub use event::LoggedEvent;
 pub use message::{Cursor, RawMessage, StoredPart};
 pub use session::SessionFilter;
+pub use spent::{Spender, Spent};
 
 /// Reads the database. Cheap to clone.
 #[derive(Clone, Debug)]

@@ -178,6 +178,7 @@ impl Session {
             summary: None,
             system: None,
             tools: None,
+            troupe: None,
             ..user.clone()
         };
         vec![
@@ -470,6 +471,7 @@ impl Session {
             model: answerer.model_ref.clone(),
             system: None,
             tools: None,
+            troupe: None,
         };
         let mut changes = self.put_compaction(id, &user, row.clone(), auto, None);
         let model = remembered(&answerer.model_ref);

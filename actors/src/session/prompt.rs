@@ -53,6 +53,7 @@ impl Session {
             model: answerer.model_ref.clone(),
             system: body.system.clone(),
             tools: body.tools.clone(),
+            troupe: body.troupe.clone(),
         };
         let mut changes = Vec::new();
         let model = remembered(&answerer.model_ref);

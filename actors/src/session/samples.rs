@@ -76,6 +76,7 @@ pub fn user(n: usize, kinds: Vec<PartKind>) -> Entry {
         model: ModelRef { provider_id: "p".into(), model_id: "m".into(), variant: None },
         system: None,
         tools: None,
+        troupe: None,
     });
     Entry { info: Arc::new(info), parts: kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect() }
 }

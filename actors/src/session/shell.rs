@@ -53,6 +53,7 @@ impl Session {
             model: answerer.model_ref.clone(),
             system: None,
             tools: None,
+            troupe: None,
         };
         let created = self.next_time();
         let message = AssistantMessage {

@@ -90,7 +90,7 @@ impl Session {
                 return;
             }
             match setup {
-                Ok(Ok(setup)) => session.begin_step(setup, ctx),
+                Ok(Ok(setup)) => session.within_budget(setup, ctx, Self::begin_step),
                 Ok(Err(error)) => session.fail_turn(SessionError::unknown(error.to_string()), ctx),
                 Err(_) => session.prepare_step(ctx),
             }

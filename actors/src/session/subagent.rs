@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use protocol::message::{ModelRef, UserTime};
+use protocol::message::{ModelRef, PromptSettings, UserTime};
 use protocol::model::FinishReason;
 use protocol::part::{PartKind, Started, SubtaskPart, TextPart, ToolPart};
 use protocol::permission::{Action, Rule};
@@ -164,7 +164,7 @@ impl Session {
         let ToolState::Running { metadata: Some(metadata), .. } = &part.as_tool()?.state else { return None };
         let id = |key: &str| metadata.get(key).and_then(|value| value.as_str());
         let message_id = MessageId::parse(id("messageId")?).ok()?;
-        let prompt = told.delegation.resume.is_some().then(|| prompt_again(told, &message_id, None));
+        let prompt = told.delegation.resume.is_some().then(|| prompt_again(told, &message_id, None, self.given()));
         Some(Delegated { session_id: SessionId::parse(id("sessionId")?).ok()?, message_id, prompt })
     }
 
@@ -203,7 +203,7 @@ impl Session {
             }
             let message_id = self.deps.ids.message();
             let changes = self.name_child(told, &child.id, &message_id, &answerer.model_ref);
-            let prompt = Some(prompt_again(told, &message_id, Some(answerer.model_ref)));
+            let prompt = Some(prompt_again(told, &message_id, Some(answerer.model_ref), self.given()));
             return Ok((changes.into_iter().collect(), Delegated { session_id: child.id, message_id, prompt }));
         }
         let now = self.now();
@@ -267,6 +267,7 @@ impl Session {
             model: model.clone(),
             system: None,
             tools: None,
+            troupe: self.given(),
         };
         let text = TextPart { text: told.delegation.prompt.clone(), ..TextPart::default() };
         let part = Part {
@@ -301,7 +302,12 @@ impl Session {
 }
 
 /// The prompt for a subagent that is there already: its own session takes it.
-fn prompt_again(told: &Delegate, message_id: &MessageId, model: Option<ModelRef>) -> Box<PromptBody> {
+fn prompt_again(
+    told: &Delegate,
+    message_id: &MessageId,
+    model: Option<ModelRef>,
+    troupe: Option<Box<PromptSettings>>,
+) -> Box<PromptBody> {
     let text = PartInputKind::Text {
         text: told.delegation.prompt.clone(),
         synthetic: None,
@@ -315,6 +321,7 @@ fn prompt_again(told: &Delegate, message_id: &MessageId, model: Option<ModelRef>
         agent: Some(told.delegation.agent.clone()),
         no_reply: None,
         tools: None,
+        troupe,
         format: None,
         system: None,
         variant: None,

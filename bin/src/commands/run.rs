@@ -232,6 +232,7 @@ impl Run {
                 agent: self.agent.clone(),
                 no_reply: None,
                 tools: None,
+                troupe: None,
                 format: None,
                 system: None,
                 variant: self.variant.clone(),

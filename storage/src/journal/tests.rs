@@ -93,6 +93,7 @@ impl World {
             model: ModelRef { provider_id: "p".into(), model_id: "m".into(), variant: None },
             system: None,
             tools: None,
+            troupe: None,
         }))
     }
 

@@ -4,7 +4,6 @@
 use std::sync::Arc;
 
 use protocol::config::CompactionConfig;
-use protocol::message::Tokens;
 use protocol::model::{AssistantContent, ModelMessage, ModelRequest, UserContent};
 use protocol::part::{FilePart, PartKind};
 use protocol::provider::Model;
@@ -35,17 +34,12 @@ pub fn usable(model: &Model, config: &CompactionConfig, max_output: u64) -> Opti
 /// count, and what came after it. `None` where no answer of this model is in sight: the request itself must be
 /// looked at.
 pub fn next_request(seen: &[&Entry]) -> Option<u64> {
-    let counted = |entry: &Entry| entry.info.as_assistant().filter(|m| !m.summary).map(|m| total(&m.tokens));
+    let counted = |entry: &Entry| entry.info.as_assistant().filter(|m| !m.summary).map(|m| m.tokens.all());
     let at = seen.iter().rposition(|entry| counted(entry).is_some_and(|tokens| tokens > 0))?;
     let (last, after) = (seen.get(at)?, seen.get(at + 1..)?);
     // The answer's own words are counted already, the results of its calls are not.
     let results: u64 = last.parts.iter().map(|part| result_size(part)).sum();
     Some(counted(last)? + results + after.iter().map(|entry| size(entry)).sum::<u64>())
-}
-
-/// Returns all that a request and its answer took.
-fn total(tokens: &Tokens) -> u64 {
-    tokens.input + tokens.output + tokens.reasoning + tokens.cache.read + tokens.cache.write
 }
 
 /// Returns about how much a message takes.

@@ -32,6 +32,7 @@ fn user(n: u32) -> (Arc<Message>, Vec<StoredPart>) {
         model: ModelRef { provider_id: "p".into(), model_id: "m".into(), variant: None },
         system: None,
         tools: None,
+        troupe: None,
     };
     (Arc::new(Message::User(message)), Vec::new())
 }

@@ -55,6 +55,7 @@ impl App {
             agent: Some(self.agent().to_owned()),
             no_reply: None,
             tools: None,
+            troupe: None,
             format: None,
             system: None,
             variant: None,
