@@ -6,6 +6,7 @@ mod edit;
 mod events;
 mod http;
 mod isolation;
+mod mcp;
 mod permission;
 mod question;
 mod queue;

@@ -38,6 +38,11 @@ pub struct FinishLogin {
 #[rtype(result = "Result<Status, McpError>")]
 pub struct Authenticate(pub String);
 
+/// A person came back from a login.
+#[derive(Message)]
+#[rtype(result = "()")]
+struct LoggedIn(String);
+
 /// Forget a server's login.
 #[derive(Message)]
 #[rtype(result = "Result<(), McpError>")]
@@ -79,27 +84,41 @@ async fn come_back(authorizer: Authorizer, name: String, begun: Begun) -> Result
 impl Handler<BeginLogin> for McpHost {
     type Result = ResponseActFuture<Self, Result<Begun, McpError>>;
 
-    fn handle(&mut self, BeginLogin(name): BeginLogin, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, BeginLogin(name): BeginLogin, ctx: &mut Self::Context) -> Self::Result {
         let remote = match self.remote(&name) {
             Ok(remote) => remote,
             Err(error) => return Box::pin(fut::ready(Err(error))),
         };
         let (authorizer, server) = (self.deps.mcp.authorizer.clone(), name.clone());
         let begin = self.deps.io.spawn(async move { authorizer.begin(&server, &remote).await });
-        Box::pin(begin.into_actor(self).map(move |begun, host, _| {
+        // Whoever waits for a person doesn't keep the directory in use.
+        let host = ctx.address().downgrade();
+        Box::pin(begin.into_actor(self).map(move |begun, this, _| {
             let begun = begun.map_err(|error| AuthProblem::Refused(error.to_string()))??;
-            // Servers that wait for a login hear of it themselves when it has ended.
-            let (authorizer, server, own) = (host.deps.mcp.authorizer.clone(), name.clone(), begun.clone());
-            let waiting = host.deps.io.spawn(async move {
-                if let Err(problem) = come_back(authorizer, server.clone(), own).await {
-                    tracing::info!(server, %problem, "nobody came back from a login to this machine");
+            let (authorizer, server, own) = (this.deps.mcp.authorizer.clone(), name.clone(), begun.clone());
+            let waiting = this.deps.io.spawn(async move {
+                match come_back(authorizer, server.clone(), own).await {
+                    Ok(()) => drop(host.upgrade().map(|host| host.try_send(LoggedIn(server)))),
+                    Err(problem) => tracing::info!(server, %problem, "nobody came back from a login to this machine"),
                 }
             });
-            if let Some(slot) = host.slots.get_mut(&name) {
+            if let Some(slot) = this.slots.get_mut(&name) {
                 slot.login = Some(AbortOnDropHandle::new(waiting));
             }
             Ok(begun)
         }))
+    }
+}
+
+impl Handler<LoggedIn> for McpHost {
+    type Result = ();
+
+    fn handle(&mut self, LoggedIn(name): LoggedIn, _: &mut Self::Context) {
+        // One that waits for a login hears of it by itself.
+        let is_connected = |slot: &super::Slot| slot.condition.borrow().status == Status::Connected;
+        if self.slots.get(&name).is_some_and(is_connected) {
+            self.start(&name);
+        }
     }
 }
 
