@@ -8,9 +8,7 @@ use rmcp::model::{
     CallToolRequestParams, ClientRequest, GetPromptRequestParams, PaginatedRequestParams, PingRequest,
     ReadResourceRequestParams, Request, RequestOptionalParam, ServerResult,
 };
-use rmcp::service::{
-    PeerRequestOptions, RequestHandle, RoleClient, RunningService, RunningServiceCancellationToken,
-};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, RunningService, RunningServiceCancellationToken};
 use rmcp::{Peer, ServiceError};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};

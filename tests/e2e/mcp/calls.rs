@@ -1,6 +1,5 @@
 //! Calls of servers' tools.
 
-use base64::Engine;
 use pretty_assertions::assert_eq;
 use serde_json::json;
 use support::{Step, call};
@@ -57,19 +56,14 @@ async fn no_arguments_at_all_are_an_empty_object() {
 
 #[tokio::test]
 async fn huge_results_are_cut_and_kept_in_a_file_and_images_are_bounded() {
-    let mut image = base64::engine::general_purpose::STANDARD
-        .decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
-        .expect("an image");
-    let small = base64::engine::general_purpose::STANDARD.encode(&image);
-    image.resize(8_000_000, 7);
-    let huge = base64::engine::general_purpose::STANDARD.encode(&image);
-    let pictured = |name: &str, data: &str| {
-        let image = json!({ "type": "image", "mimeType": "image/png", "data": data });
-        let content = json!([{ "type": "text", "text": "see" }, image]);
-        ScriptedTool { result: Some(json!({ "content": content })), ..ScriptedTool::new(name, "") }
+    let script = Script {
+        tools: vec![
+            ScriptedTool { text_bytes: 5_000_000, ..ScriptedTool::new("text", "") },
+            ScriptedTool { image_bytes: 1, ..ScriptedTool::new("small", "see") },
+            ScriptedTool { image_bytes: 8_000_000, ..ScriptedTool::new("huge", "see") },
+        ],
+        ..Script::default()
     };
-    let text = ScriptedTool { text_bytes: 5_000_000, ..ScriptedTool::new("text", "") };
-    let script = Script { tools: vec![text, pictured("small", &small), pictured("huge", &huge)], ..Script::default() };
     let world = connected(json!({ "srv": local(&script) })).await;
 
     let part = world.call("srv_text", json!({})).await;
