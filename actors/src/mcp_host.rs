@@ -187,8 +187,9 @@ pub struct McpHost {
     offer: Option<(Key, Offer)>,
 }
 
-/// What an offer was made of.
-type Key = (Arc<Setup>, Vec<(Arc<str>, Arc<Offers>, bool)>);
+/// What an offer was made of: the settings, and of each server its name, what it offers and whether it has resources.
+type Key = (Arc<Setup>, Vec<Made>);
+type Made = (Arc<str>, Arc<Offers>, bool);
 
 /// A place for a server; it stays when the server comes and goes.
 struct Slot {
@@ -396,9 +397,7 @@ impl McpHost {
 }
 
 fn is_same(a: &Key, b: &Key) -> bool {
-    let same = |(a, b): (&(Arc<str>, Arc<Offers>, bool), &(Arc<str>, Arc<Offers>, bool))| {
-        a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1) && a.2 == b.2
-    };
+    let same = |(a, b): (&Made, &Made)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1) && a.2 == b.2;
     Arc::ptr_eq(&a.0, &b.0) && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(same)
 }
 

@@ -26,8 +26,9 @@ impl Session {
     pub(super) fn call(&mut self, call: ReadyCall, changes: &mut Vec<Change>, ctx: &mut Context<Self>) {
         let Stage::Stepping(step) = &self.state.stage else { return };
         let rules = self.rules(&step.answerer.agent);
-        let names: Vec<String> =
-            offered(&self.state.toolkit, &rules, &step.answerer.chosen.model).map(|tool| tool.id().to_owned()).collect();
+        let names: Vec<String> = offered(&self.state.toolkit, &rules, &step.answerer.chosen.model)
+            .map(|tool| tool.id().to_owned())
+            .collect();
         let name = names.iter().find(|name| **name == call.tool).or_else(|| {
             let lower = call.tool.to_lowercase();
             names.iter().find(|name| **name == lower)
