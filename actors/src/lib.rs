@@ -11,8 +11,8 @@
 //! - The session is the only writer of its messages and parts: it stores, then tells.
 //! - The bus is an exit, not a corridor: no actor listens to it.
 //! - A stopped turn leaves every tool part completed or in error, and every call with its result.
-//! - `send().await` goes only down this rank: edge, registry, session, executor, processor, broker, workspace,
-//!   journal, bus. Upward go replies to what was asked, and `do_send` of a bounded number.
+//! - `send().await` goes only down this rank: edge, registry, session, executor, processor, broker, workspace, MCP
+//!   host, journal, bus. Upward go replies to what was asked, and `do_send` of a bounded number.
 //! - Nothing that waits runs on an arbiter: streams, processes and files are on the I/O runtime, and come back as
 //!   messages.
 //!
@@ -20,6 +20,7 @@
 
 pub mod bus;
 pub mod faults;
+pub mod mcp_host;
 pub mod permission_broker;
 pub mod processor;
 pub mod provider_gate;

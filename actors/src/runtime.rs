@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
+use mcp::auth::Authorizer;
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptBody, ShellBody, SummarizeBody};
 use protocol::session::{CreateSession, SessionTime};
@@ -19,6 +20,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 
 use crate::bus::{Bus, BusSink, CloseStreams};
 use crate::faults::Faults;
+use crate::mcp_host::{McpHost, McpShared};
 use crate::permission_broker::PermissionBroker;
 use crate::provider_gate::{Gate, ProviderGate};
 use crate::session::command::Accepted;
@@ -29,7 +31,9 @@ use crate::session_registry::{
 };
 use crate::slug::slug;
 use crate::supervisor::{self, FateLine, Intensity, Name};
-use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Workspace, WorkspaceDeps};
+use crate::workspace::{
+    Freshness, GetMcpHost, GetSetup, GetTools, Patience, Setup, TakeSnapshot, Workspace, WorkspaceDeps,
+};
 
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -84,6 +88,8 @@ pub struct Runtime {
     pub processes: Processes,
     /// The version of this program.
     pub version: Arc<str>,
+    /// What MCP servers share.
+    pub mcp: McpShared,
     io: Handle,
     database: Database,
 }
@@ -151,6 +157,12 @@ impl Runtime {
         let faults = Faults::parse(environment.get("TROUPE_FAULT").unwrap_or_default());
         let version: Arc<str> = options.version.into();
         let http = crate::workspace::Http::new(&version);
+        let mcp = McpShared {
+            authorizer: Authorizer::new(&places.data, clock.clone()),
+            figures: Arc::default(),
+            processes: processes.clone(),
+            version: version.clone(),
+        };
         let workspace = WorkspaceDeps {
             journal: journal.clone(),
             store: store.clone(),
@@ -158,6 +170,8 @@ impl Runtime {
             places: places.clone(),
             environment: environment.clone(),
             http: http.clone(),
+            mcp: mcp.clone(),
+            fates: fates.clone(),
             io: io.clone(),
         };
         let session: SessionTemplate = {
@@ -207,6 +221,7 @@ impl Runtime {
             faults,
             processes,
             version,
+            mcp,
             io,
             database,
         })
@@ -265,6 +280,14 @@ impl Runtime {
     pub async fn setup(&self, directory: &Path) -> Result<Arc<Setup>, CommandError> {
         let workspace = self.workspace(directory).await?;
         Ok(workspace.send(GetSetup).await.map_err(|_| CommandError::Unknown)??)
+    }
+
+    /// Returns who holds the MCP servers of a directory.
+    pub async fn mcp_host(&self, directory: &Path) -> Result<Addr<McpHost>, CommandError> {
+        // What it is told is in the settings.
+        self.setup(directory).await?;
+        let workspace = self.workspace(directory).await?;
+        workspace.send(GetMcpHost).await.map_err(|_| CommandError::Unknown)
     }
 
     /// Returns a session and a place for a command in it, or [`CommandError::Late`] when none comes free in time.
@@ -346,6 +369,10 @@ impl Runtime {
         let first = TakeSnapshot { freshness: Freshness::Any };
         if let Err(error) = self.workspace(directory).await?.try_send(first) {
             tracing::debug!(%error, "no snapshot beforehand");
+        }
+        // So do its MCP servers.
+        if let Err(error) = self.workspace(directory).await?.try_send(GetTools { patience: Patience::None }) {
+            tracing::debug!(%error, "no MCP servers beforehand");
         }
         let created = self.registry.send(Create(Box::new(info))).await.map_err(|_| CommandError::Unknown)??;
         // Answered after its row is stored.

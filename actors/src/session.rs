@@ -33,7 +33,7 @@ use crate::provider_gate::Gate;
 use crate::session_registry::{AbortSession, AwaitTurn, Leave, Quiet};
 use crate::supervisor::{Lifeline, Linked};
 use crate::tool_executor::{ExecutorDeps, SessionLine, ToolExecutor};
-use crate::workspace::{Http, Workspace};
+use crate::workspace::{Http, Toolkit, Workspace};
 
 pub mod command;
 pub mod history;
@@ -150,6 +150,8 @@ struct State {
     turn: Option<Turn>,
     stage: Stage,
     executor: Option<Linked<ToolExecutor>>,
+    /// The tools there were when the running step began.
+    toolkit: Arc<Toolkit>,
     /// The creation time of the newest message: times never repeat.
     newest: u64,
     /// Ids of prompts that were accepted in this life and may be sent again.
@@ -414,6 +416,7 @@ impl State {
             turn: None,
             stage: Stage::Idle,
             executor: None,
+            toolkit: Arc::default(),
             newest: 0,
             accepted: HashMap::new(),
             asked_for_title: false,

@@ -26,7 +26,7 @@ use crate::session::{
     Ticket, WaitTurn,
 };
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
-use crate::workspace::{Workspace, WorkspaceDeps};
+use crate::workspace::{Rest, Workspace, WorkspaceDeps};
 
 /// Most commands that wait for one session; the edge gives out the places.
 pub const PLACES: usize = 64;
@@ -35,7 +35,7 @@ const MAILBOX: usize = 1024;
 /// A session that had nothing to do for this long is put away.
 const SESSION_IDLE: Duration = Duration::from_secs(60);
 /// How often idle ones are looked for, while there are any.
-const SWEEP: Duration = Duration::from_secs(15);
+const SWEEP: Duration = Duration::from_secs(5);
 /// Crashes that are remembered.
 const CRASHES: usize = 100;
 /// A turn that was begun so often is resumed alone, after the others.
@@ -355,6 +355,12 @@ impl SessionRegistry {
         }
         let worked_in: HashSet<PathBuf> =
             self.directory.sessions.iter().map(|entry| PathBuf::from(&*entry.directory)).collect();
+        let busy_in: HashSet<PathBuf> =
+            self.directory.busy().iter().map(|(_, _, directory)| PathBuf::from(&**directory)).collect();
+        for entry in self.directory.workspaces.iter().filter(|entry| !busy_in.contains(entry.key())) {
+            // One whose mailbox is full is at work.
+            let _ = entry.value().try_send(Rest);
+        }
         let idle_for = Duration::from_millis(protocol::config::WorkspaceConfig::default().idle_ms);
         let unused: Vec<PathBuf> = self
             .used

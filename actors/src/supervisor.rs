@@ -49,6 +49,8 @@ pub enum Name {
     Session(SessionId),
     /// One for each directory in use.
     Workspace(String),
+    /// One for each directory with MCP servers.
+    McpHost(String),
     /// One.
     Registry,
     /// One.
@@ -64,6 +66,7 @@ impl fmt::Display for Name {
         match self {
             Self::Session(id) => write!(f, "session {id}"),
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
+            Self::McpHost(directory) => write!(f, "MCP host of {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
             Self::Gate => f.write_str("gate"),

@@ -6,6 +6,7 @@
 
 use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use actix::prelude::*;
 use protocol::Clock;
@@ -18,6 +19,7 @@ use storage::snapshot::{Snapshots, Unfit};
 use storage::{Change, Journal, Origin, Record, StorageError, Store};
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::Instant;
 
 pub mod agents;
 pub mod catalogue;
@@ -26,9 +28,17 @@ pub mod commands;
 pub mod flags;
 pub mod instructions;
 pub mod setup;
+pub mod sources;
 mod toolbox;
 
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
+pub use sources::{OfferTools, Patience, Toolkit};
+
+use crate::mcp_host::{Configure, McpHost, McpShared};
+use crate::supervisor::{self, FateLine, Intensity, Name};
+
+/// Most messages that wait for an MCP host.
+const MAILBOX: usize = 256;
 
 /// The HTTP client of all providers and fetches, made when it is first needed: reading the system's certificates takes
 /// longer than all the rest of the start.
@@ -60,6 +70,26 @@ impl Http {
 #[derive(Message)]
 #[rtype(result = "Result<Arc<Setup>, SetupError>")]
 pub struct GetSetup;
+
+/// Which tools are there? Those of the last [`GetSetup`], and those of everything that comes and goes: none of the
+/// latter where the settings are broken.
+#[derive(Message)]
+#[rtype(result = "Arc<Toolkit>")]
+pub struct GetTools {
+    /// How long may be waited for those that aren't ready yet.
+    pub patience: Patience,
+}
+
+/// Who holds the directory's MCP servers? Started where there is none, with the settings of the last [`GetSetup`].
+#[derive(Message)]
+#[rtype(result = "Addr<McpHost>")]
+pub struct GetMcpHost;
+
+/// No session of the directory is at work. What is costly to keep goes, if nobody has used it for the time the settings
+/// say.
+#[derive(Message)]
+#[rtype(result = "()")]
+pub struct Rest;
 
 /// A server says that a model takes this many tokens: that is its limit from now on.
 #[derive(Message)]
@@ -124,6 +154,10 @@ pub struct WorkspaceDeps {
     pub environment: Arc<Environment>,
     /// Shared by all providers.
     pub http: Http,
+    /// What MCP servers share.
+    pub mcp: McpShared,
+    /// Where the fate of what is started is told.
+    pub fates: FateLine,
     /// Where work runs that waits.
     pub io: Handle,
 }
@@ -142,6 +176,12 @@ pub struct Workspace {
     unfit: Option<Unfit>,
     /// Resolves when the snapshot work before has ended: one at a time, in order.
     turn: Option<oneshot::Receiver<()>>,
+    /// Holds the MCP servers, where there are any.
+    mcp: Option<Addr<McpHost>>,
+    /// When tools were last asked for.
+    used: Instant,
+    /// The tools where nothing comes and goes, and the settings they were made of.
+    plain: Option<(Arc<Setup>, Arc<Toolkit>)>,
 }
 
 impl Workspace {
@@ -156,7 +196,39 @@ impl Workspace {
             snapshot: None,
             unfit: None,
             turn: None,
+            mcp: None,
+            used: Instant::now(),
+            plain: None,
         }
+    }
+
+    /// The directory's MCP host, started where there is none.
+    fn mcp_host(&mut self) -> Addr<McpHost> {
+        self.used = Instant::now();
+        if let Some(host) = self.mcp.as_ref().filter(|host| host.connected()) {
+            return host.clone();
+        }
+        let deps = self.deps.clone();
+        let name = Name::McpHost(self.directory.to_string_lossy().into_owned());
+        let (arbiter, fates) = (Arbiter::current(), self.deps.fates.clone());
+        let host =
+            supervisor::start(&arbiter, name, Intensity::default(), &fates, MAILBOX, move |_| McpHost::new(deps));
+        self.mcp = Some(host.clone());
+        self.configure_mcp();
+        host
+    }
+
+    /// Tells the MCP host of the settings. One that is too full now hears of them with the next question.
+    fn configure_mcp(&self) {
+        if let (Some(host), Some(setup)) = (&self.mcp, &self.setup) {
+            let _ = host.try_send(Configure(setup.clone()));
+        }
+    }
+
+    /// Who offers tools beside the built-in ones.
+    fn sources(&mut self, setup: &Setup) -> Vec<Recipient<OfferTools>> {
+        let has_servers = self.mcp.is_some() || !setup.config().mcp.is_empty();
+        has_servers.then(|| self.mcp_host().recipient()).into_iter().collect()
     }
 
     /// Notes the project's row, so that lists show it.
@@ -262,6 +334,7 @@ impl Handler<GetSetup> for Workspace {
                     Ok(setup) => {
                         let setup = workspace.with_windows(setup);
                         workspace.setup = Some(setup.clone());
+                        workspace.configure_mcp();
                         Ok(setup)
                     }
                     Err(broken) => {
@@ -291,6 +364,50 @@ impl Workspace {
         let mut setup = Setup::clone(&setup);
         self.windows.iter().for_each(|(model, tokens)| setup.catalogue.learn(model, *tokens));
         Arc::new(setup)
+    }
+}
+
+impl Handler<GetTools> for Workspace {
+    type Result = ResponseFuture<Arc<Toolkit>>;
+
+    fn handle(&mut self, GetTools { patience }: GetTools, _: &mut Self::Context) -> Self::Result {
+        self.used = Instant::now();
+        let Some(setup) = self.setup.clone() else { return Box::pin(async { Arc::default() }) };
+        let sources = self.sources(&setup);
+        if sources.is_empty() {
+            let kit = match self.plain.take() {
+                Some((of, kit)) if Arc::ptr_eq(&of, &setup) => kit,
+                _ => Arc::new(Toolkit::of(&setup, &[])),
+            };
+            self.plain = Some((setup, kit.clone()));
+            return Box::pin(async { kit });
+        }
+        Box::pin(async move {
+            let offer = OfferTools { setup: setup.clone(), patience };
+            let offers = sources.iter().map(|source| source.send(offer.clone()));
+            // A source that fell just now has nothing to offer.
+            let offered: Vec<_> = futures::future::join_all(offers).await.into_iter().flatten().collect();
+            Arc::new(Toolkit::of(&setup, &offered))
+        })
+    }
+}
+
+impl Handler<GetMcpHost> for Workspace {
+    type Result = MessageResult<GetMcpHost>;
+
+    fn handle(&mut self, _: GetMcpHost, _: &mut Self::Context) -> Self::Result {
+        MessageResult(self.mcp_host())
+    }
+}
+
+impl Handler<Rest> for Workspace {
+    type Result = ();
+
+    fn handle(&mut self, _: Rest, _: &mut Self::Context) {
+        let idle = self.setup.as_ref().map(|setup| setup.config().troupe.workspace).unwrap_or_default().idle_ms;
+        if self.used.elapsed() >= Duration::from_millis(idle) && self.mcp.take().is_some() {
+            tracing::info!(directory = %self.directory.display(), "nobody works here: its MCP servers are let go");
+        }
     }
 }
 

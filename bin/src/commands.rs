@@ -1,5 +1,6 @@
 //! The commands, one file each.
 
+pub mod mcp;
 pub mod run;
 pub mod serve;
 pub mod tui;

@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
 
 /// Crates that would log content.
-const QUIET: &str = "eventsource_client=error,hyper=info,reqwest=info,sqlx=warn,actix_http=info";
+const QUIET: &str = "eventsource_client=error,hyper=info,reqwest=info,sqlx=warn,actix_http=info,rmcp=error";
 
 /// Starts logging.
 pub fn start(level: &str) {

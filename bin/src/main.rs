@@ -32,6 +32,8 @@ enum Command {
     Serve(commands::serve::Serve),
     /// Give a prompt and print the answer
     Run(Box<commands::run::Run>),
+    /// Add MCP servers, look at them, log in at them; or be one
+    Mcp(commands::mcp::Mcp),
     /// Ends child processes when the service goes; started by the service itself
     #[command(hide = true)]
     Guard,
@@ -44,6 +46,7 @@ fn main() -> ExitCode {
         None => cli.tui.run(),
         Some(Command::Serve(serve)) => serve.run(),
         Some(Command::Run(run)) => run.run(),
+        Some(Command::Mcp(mcp)) => mcp.run(),
         Some(Command::Guard) => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
     };
     match result {

@@ -33,6 +33,16 @@ pub enum Event {
     /// A directory's settings were read anew; its streams end.
     #[serde(rename = "server.instance.disposed")]
     InstanceDisposed { directory: String },
+    /// The tools of an MCP server are not what they were.
+    #[serde(rename = "mcp.tools.changed")]
+    McpToolsChanged { server: String },
+    /// A person has to open this address to log in at an MCP server, and no browser could be started.
+    #[serde(rename = "mcp.browser.open.failed")]
+    McpBrowserOpenFailed {
+        #[serde(rename = "mcpName")]
+        mcp_name: String,
+        url: String,
+    },
     /// A session is there.
     #[serde(rename = "session.created")]
     SessionCreated {
@@ -206,6 +216,8 @@ impl Event {
             Self::Heartbeat {} => "server.heartbeat",
             Self::Resync {} => "server.resync",
             Self::InstanceDisposed { .. } => "server.instance.disposed",
+            Self::McpToolsChanged { .. } => "mcp.tools.changed",
+            Self::McpBrowserOpenFailed { .. } => "mcp.browser.open.failed",
             Self::SessionCreated { .. } => "session.created",
             Self::SessionUpdated { .. } => "session.updated",
             Self::SessionDeleted { .. } => "session.deleted",
@@ -260,6 +272,8 @@ impl Event {
             | Self::Heartbeat {}
             | Self::Resync {}
             | Self::InstanceDisposed { .. }
+            | Self::McpToolsChanged { .. }
+            | Self::McpBrowserOpenFailed { .. }
             | Self::FileEdited { .. }
             | Self::FileChanged { .. }
             | Self::ProjectUpdated(_)

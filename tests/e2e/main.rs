@@ -7,6 +7,7 @@ mod events;
 mod http;
 mod isolation;
 mod limits;
+mod mcp;
 mod permission;
 mod question;
 mod queue;

@@ -18,6 +18,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use protocol::Clock;
 use rmcp::transport::auth::AuthError;
+use tokio::sync::watch;
 
 use crate::config::{OAuth, Remote};
 
@@ -95,6 +96,8 @@ struct Shared {
     renewing: Mutex<HashMap<String, Arc<tokio::sync::Mutex<()>>>>,
     /// By server: the login that waits for its person.
     flows: Mutex<HashMap<String, Flow>>,
+    /// Counts logins that were ended or forgotten.
+    changes: watch::Sender<u64>,
 }
 
 impl Authorizer {
@@ -107,6 +110,7 @@ impl Authorizer {
             callbacks: Callbacks::default(),
             renewing: Mutex::default(),
             flows: Mutex::default(),
+            changes: watch::Sender::new(0),
         };
         Self { shared: Arc::new(shared) }
     }
@@ -164,14 +168,23 @@ impl Authorizer {
             }
         };
         let _alone = self.shared.renewing(server).lock_owned().await;
-        flow.finish(code, issuer).await
+        flow.finish(code, issuer).await?;
+        self.shared.changes.send_modify(|changes| *changes += 1);
+        Ok(())
     }
 
     /// Forgets a server's login and its client. Returns whether there was any.
     pub async fn forget(&self, server: &str) -> Result<bool, AuthProblem> {
         lock(&self.shared.flows).remove(server);
         let _alone = self.shared.renewing(server).lock_owned().await;
-        self.shared.file.remove(server).await
+        let was_there = self.shared.file.remove(server).await?;
+        self.shared.changes.send_modify(|changes| *changes += 1);
+        Ok(was_there)
+    }
+
+    /// Returns what changes whenever a login was ended or forgotten, of whichever server.
+    pub fn changes(&self) -> watch::Receiver<u64> {
+        self.shared.changes.subscribe()
     }
 }
 

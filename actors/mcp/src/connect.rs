@@ -11,13 +11,14 @@ use rmcp::service::{ClientInitializeError, RunningService, ServiceExt, TxJsonRpc
 use rmcp::transport::Transport;
 use tokio::sync::mpsc;
 use tokio_util::sync::CancellationToken;
-use tools::process::Processes;
+use tools::process::{ProcessGroup, Processes};
 
 use crate::auth::Tokens;
 use crate::config::{Remote, ServerConfig, ServerKind};
 use crate::connection::{Changed, Connection};
 use crate::error::ConnectError;
 use crate::handler::{Calls, Handler};
+use crate::stdio::Fate;
 use crate::{legacy, remote, stdio};
 
 /// Most time from the start of a server to the end of the handshake. Downloads of `npx` and `uvx` fall into it.
@@ -34,6 +35,17 @@ pub struct Environment {
     pub http: reqwest::Client,
     /// The version servers are told.
     pub version: Arc<str>,
+    /// Where children are written down; none: nowhere.
+    pub ledger: Option<Arc<dyn Ledger>>,
+}
+
+/// Writes down which process groups there are, so that a later run of the service can end what this one left.
+pub trait Ledger: Send + Sync {
+    /// A group was started.
+    fn started(&self, group: ProcessGroup);
+
+    /// Nothing of it is left.
+    fn ended(&self, group: ProcessGroup);
 }
 
 /// A server to connect to.
@@ -89,8 +101,8 @@ pub async fn connect(target: &Target, environment: &Environment) -> Result<Conne
     match &target.config.kind {
         ServerKind::Local(local) => {
             let (name, counters) = (&target.name, &target.counters);
-            let (pipes, fate) = stdio::start(name, local, &target.directory, &environment.processes, counters)?;
-            match handshake(target, environment, pipes).await {
+            let (pipes, fate) = stdio::start(name, local, &target.directory, environment, counters)?;
+            match handshake(target, environment, pipes, Some(fate.clone())).await {
                 // It says more than the broken pipe.
                 Err(Failure::Closed) => Err(match fate.ending().await {
                     Some((status, said)) => ConnectError::Ended { status, said },
@@ -108,7 +120,7 @@ pub async fn connect(target: &Target, environment: &Environment) -> Result<Conne
 async fn at(target: &Target, remote: &Remote, environment: &Environment) -> Result<Connection, ConnectError> {
     let tokens = target.tokens.as_ref().filter(|_| remote.oauth.is_some());
     let transport = remote::transport(remote, tokens.cloned(), &environment.http);
-    let error = match handshake(target, environment, transport).await {
+    let error = match handshake(target, environment, transport, None).await {
         Ok(connection) => return Ok(connection),
         Err(Failure::Closed) => ConnectError::Handshake("the connection was closed".into()),
         Err(Failure::Other(error)) => error,
@@ -123,7 +135,7 @@ async fn at(target: &Target, remote: &Remote, environment: &Environment) -> Resu
         // What the newer transport said tells more.
         Err(_) => return Err(error),
     };
-    match handshake(target, environment, transport).await {
+    match handshake(target, environment, transport, None).await {
         Ok(connection) => Ok(connection),
         Err(Failure::Closed) => Err(error),
         Err(Failure::Other(error)) => Err(login_needed(error, remote)),
@@ -150,6 +162,7 @@ async fn handshake<T: Transport<RoleClient> + 'static>(
     target: &Target,
     environment: &Environment,
     transport: T,
+    fate: Option<Fate>,
 ) -> Result<Connection, Failure> {
     let closed = CancellationToken::new();
     let calls = Arc::new(Calls::default());
@@ -168,7 +181,7 @@ async fn handshake<T: Transport<RoleClient> + 'static>(
             return Err(Failure::Other(ConnectError::Slow { limit_ms: HANDSHAKE.as_millis() as u64 }));
         }
     };
-    Ok(Connection::new(&target.name, service, calls, closed, changes))
+    Ok(Connection::new(&target.name, service, calls, closed, changes, fate))
 }
 
 fn failure(error: &ClientInitializeError) -> ConnectError {

@@ -8,7 +8,7 @@ use rmcp::model::{
     CallToolRequestParams, ClientRequest, GetPromptRequestParams, PaginatedRequestParams, PingRequest,
     ReadResourceRequestParams, Request, RequestOptionalParam, ServerResult,
 };
-use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, RunningService};
+use rmcp::service::{PeerRequestOptions, RequestHandle, RoleClient, RunningService, RunningServiceCancellationToken};
 use rmcp::{Peer, ServiceError};
 use serde_json::{Value, json};
 use tokio::sync::{Mutex, mpsc};
@@ -18,6 +18,7 @@ use tools::Desk;
 use crate::error::{CallError, ConnectError};
 use crate::handler::{Calls, Handler};
 use crate::remote;
+use crate::stdio::Fate;
 
 /// Most time of a request that is no tool call.
 const REQUEST: Duration = Duration::from_secs(60);
@@ -41,6 +42,9 @@ struct Inner {
     calls: Arc<Calls>,
     closed: CancellationToken,
     changes: Mutex<mpsc::Receiver<Changed>>,
+    /// What becomes of the child; none for a server on the network.
+    fate: Option<Fate>,
+    stop: std::sync::Mutex<Option<RunningServiceCancellationToken>>,
     /// Dropping it ends the connection.
     _service: RunningService<RoleClient, Handler>,
 }
@@ -133,6 +137,7 @@ impl Connection {
         calls: Arc<Calls>,
         closed: CancellationToken,
         changes: mpsc::Receiver<Changed>,
+        fate: Option<Fate>,
     ) -> Self {
         let inner = Inner {
             server: server.to_owned(),
@@ -140,6 +145,8 @@ impl Connection {
             calls,
             closed,
             changes: Mutex::new(changes),
+            fate,
+            stop: std::sync::Mutex::new(Some(service.cancellation_token())),
             _service: service,
         };
         Self { inner: Arc::new(inner) }
@@ -153,6 +160,32 @@ impl Connection {
     /// Returns whether the server is gone.
     pub fn is_closed(&self) -> bool {
         self.inner.closed.is_cancelled()
+    }
+
+    /// Lets the server go, whoever still holds a clone: calls that run fail.
+    pub fn close(&self) {
+        self.inner.closed.cancel();
+        let stop = self.inner.stop.lock().unwrap_or_else(std::sync::PoisonError::into_inner).take();
+        if let Some(stop) = stop {
+            stop.cancel();
+        }
+    }
+
+    /// Returns how a server that is gone ended; waits a moment for it.
+    pub async fn ending(&self) -> String {
+        match &self.inner.fate {
+            None => "the connection was closed".into(),
+            Some(fate) => match fate.ending().await {
+                Some((status, Some(said))) => format!("it ended ({status}); it said: {said}"),
+                Some((status, None)) => format!("it ended ({status})"),
+                None => "it closed its output".into(),
+            },
+        }
+    }
+
+    /// Returns whether the server has resources at all.
+    pub fn has_resources(&self) -> bool {
+        self.inner.peer.peer_info().is_some_and(|info| info.capabilities.resources.is_some())
     }
 
     /// Waits until a list of the server changes. One waiter gets each change.

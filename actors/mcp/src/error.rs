@@ -8,7 +8,7 @@ use crate::auth::AuthProblem;
 #[derive(Debug, thiserror::Error)]
 pub enum ConnectError {
     /// Its program can't be started.
-    #[error("{} can't be started: {source}", program.display())]
+    #[error("{}, posix_spawn '{}'", in_words(source), program.display())]
     Spawn {
         /// The program.
         program: PathBuf,
@@ -50,6 +50,23 @@ pub enum ConnectError {
     /// The login it has can't be used.
     #[error(transparent)]
     Auth(#[from] AuthProblem),
+}
+
+/// As clients know it: the code, then the system's words.
+fn in_words(error: &std::io::Error) -> String {
+    let code = match error.kind() {
+        std::io::ErrorKind::NotFound => "ENOENT: ",
+        std::io::ErrorKind::PermissionDenied => "EACCES: ",
+        _ => "",
+    };
+    let said = error.to_string();
+    let said = said.split(" (os error").next().unwrap_or_default();
+    let mut characters = said.chars();
+    let first = characters.next().map(|first| first.to_ascii_lowercase());
+    first.into_iter().fold(code.to_owned(), |mut text, first| {
+        text.push(first);
+        text
+    }) + characters.as_str()
 }
 
 impl ConnectError {

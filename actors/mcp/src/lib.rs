@@ -10,7 +10,7 @@
 //! [`serve`] is the other half: it offers a [`serve::Toolset`] over a pair of streams.
 //!
 //! It knows nothing of actors: when a server is started again, how long a prompt waits for it and what clients are
-//! told is decided in `actors::mcp_server`.
+//! told is decided in `actors::mcp_host`.
 
 pub mod auth;
 pub mod config;
@@ -36,7 +36,7 @@ pub mod testing;
 mod tests;
 
 pub use config::ServerConfig;
-pub use connect::{Counters, Environment, Target, connect};
+pub use connect::{Counters, Environment, Ledger, Target, connect};
 pub use connection::{Changed, Connection, Offers, Prompt, PromptArgument, RemoteTool, Resource, Template};
 pub use error::{CallError, ConnectError};
 pub use status::Status;

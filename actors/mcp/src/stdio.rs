@@ -15,10 +15,10 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::process::Command;
 use tokio::sync::{mpsc, watch};
 use tokio_util::sync::{CancellationToken, DropGuard};
-use tools::process::{Child, Processes};
+use tools::process::{Child, ProcessGroup};
 
 use crate::config::Local;
-use crate::connect::Counters;
+use crate::connect::{Counters, Environment, Ledger};
 use crate::error::ConnectError;
 use crate::lines::{Line, Lines};
 use crate::message::{self, Incoming, MAX_MESSAGE};
@@ -45,6 +45,30 @@ pub struct Pipes<W> {
     _stop: DropGuard,
 }
 
+/// A line of the ledger, as long as there may be anything of the child.
+struct Written {
+    group: ProcessGroup,
+    ledger: Option<Arc<dyn Ledger>>,
+}
+
+impl Written {
+    fn new(child: &Child, ledger: Option<Arc<dyn Ledger>>) -> Self {
+        let group = child.group();
+        if let Some(ledger) = &ledger {
+            ledger.started(group);
+        }
+        Self { group, ledger }
+    }
+}
+
+impl Drop for Written {
+    fn drop(&mut self) {
+        if let Some(ledger) = &self.ledger {
+            ledger.ended(self.group);
+        }
+    }
+}
+
 /// What is known of a child.
 #[derive(Clone)]
 pub struct Fate {
@@ -60,7 +84,7 @@ pub fn start(
     name: &str,
     config: &Local,
     directory: &Path,
-    processes: &Processes,
+    environment: &Environment,
     counters: &Arc<Counters>,
 ) -> Result<(Pipes<tokio::process::ChildStdin>, Fate), ConnectError> {
     let program = PathBuf::from(config.command.first().map(String::as_str).unwrap_or_default());
@@ -76,6 +100,7 @@ pub fn start(
         .stderr(Stdio::piped());
     // Tells its processes from those of an earlier start, wherever they went.
     let call = format!("mcp_{}_{:08x}", crate::names::safe(name), rand::random::<u32>());
+    let processes = &environment.processes;
     processes.prepare(&mut command, None, &call);
     let process = command.spawn().map_err(|source| {
         // A directory that is not there reads like a program that is not.
@@ -103,7 +128,11 @@ pub fn start(
         listen(errors, end).await;
     });
     let (pipes, stop, silent) = Pipes::new(name, output, input, counters.clone());
-    tokio::spawn(keep(child, stop, silent, ended_sender));
+    let written = Written::new(&child, environment.ledger.clone());
+    tokio::spawn(async move {
+        keep(child, stop, silent, ended_sender).await;
+        drop(written);
+    });
     Ok((pipes, Fate { ended, heard, said, secrets: Arc::new(secrets) }))
 }
 

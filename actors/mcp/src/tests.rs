@@ -29,7 +29,7 @@ fn scripted_server() {
 
 fn environment() -> Environment {
     sse::http::install_crypto();
-    Environment { processes: Processes::none(), http: reqwest::Client::new(), version: "0.0.0".into() }
+    Environment { processes: Processes::none(), http: reqwest::Client::new(), version: "0.0.0".into(), ledger: None }
 }
 
 fn target(entry: &Value) -> Target {

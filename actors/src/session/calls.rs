@@ -26,8 +26,9 @@ impl Session {
     pub(super) fn call(&mut self, call: ReadyCall, changes: &mut Vec<Change>, ctx: &mut Context<Self>) {
         let Stage::Stepping(step) = &self.state.stage else { return };
         let rules = self.rules(&step.answerer.agent);
-        let names: Vec<String> =
-            offered(&step.setup, &rules, &step.answerer.chosen.model).map(|tool| tool.id().to_owned()).collect();
+        let names: Vec<String> = offered(&self.state.toolkit, &rules, &step.answerer.chosen.model)
+            .map(|tool| tool.id().to_owned())
+            .collect();
         let name = names.iter().find(|name| **name == call.tool).or_else(|| {
             let lower = call.tool.to_lowercase();
             names.iter().find(|name| **name == lower)
@@ -82,7 +83,13 @@ impl Session {
         let repeats = self.state.history.equal_calls_before(&part.message_id, &part.id) >= EQUAL_CALLS;
         let Stage::Stepping(step) = &mut self.state.stage else { return };
         let is_given = matches!(step.kind, StepKind::Subtask(_));
-        let (Some(tool), Some(call)) = (step.setup.tools.iter().find(|tool| tool.id() == name), part.as_tool()) else {
+        let Some(call) = part.as_tool() else { return };
+        let Some(tool) = self.state.toolkit.tool(name) else {
+            // One that a crash left, of a server that is not there any more.
+            let error = format!("The tool {name} is not there any more; the call was not run.");
+            let outcome = Outcome::Failed { error, interrupted: true, stops_turn: false };
+            let changes: Vec<Change> = self.finish_part(&part.message_id, &part.id, outcome).into_iter().collect();
+            self.record(changes).detach();
             return;
         };
         step.open.insert(part.id.clone(), call.call_id.clone());

@@ -13,7 +13,7 @@ use super::compaction::view::View;
 use super::request::{Target, compile};
 use super::system_prompt::{reminder, system_prompt};
 use crate::permission_broker::ruleset;
-use crate::workspace::{Answerer, Setup};
+use crate::workspace::{Answerer, Setup, Toolkit};
 
 /// Most tokens of an answer where the model's own limit is higher or unknown.
 const MAX_OUTPUT_TOKENS: u64 = 32_000;
@@ -30,12 +30,15 @@ impl Session {
         let unseen = self.unseen();
         let (setup, answerer, user) = (setup.clone(), answerer.clone(), user.clone());
         let (session_id, parent_id) = (self.id.clone(), self.state.info.parent_id.clone());
-        let rules = self.rules(&answerer.agent);
+        let (toolkit, rules) = (self.state.toolkit.clone(), self.rules(&answerer.agent));
         let now = self.now();
         let steps = self.steps();
         Arc::new(move || {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
             let mut system = system_prompt(&setup, agent, model, &user, now);
+            if let Some(first) = system.first_mut() {
+                first.push_str(&guides(&toolkit, &rules, model));
+            }
             let carried = carried(&View::of(history.entries()), carried_bytes(model));
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
@@ -51,7 +54,7 @@ impl Session {
                 model: model.api.id.clone(),
                 system,
                 messages: compile(history.entries(), &target),
-                tools: offered(&setup, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
+                tools: offered(&toolkit, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
                 tool_choice: ToolChoice::Auto,
                 max_output_tokens: output_limit(model),
                 temperature: agent.temperature.filter(|_| model.capabilities.temperature),
@@ -78,15 +81,15 @@ pub(super) fn limit_reached(agent: &Agent) -> String {
 /// The tools a step offers: those that suit the model (it knows either patches or edit and write) and that the rules
 /// don't forbid.
 pub(super) fn offered<'a>(
-    setup: &'a Setup,
+    toolkit: &'a Toolkit,
     rules: &'a [protocol::Rule],
     model: &'a Model,
 ) -> impl Iterator<Item = &'a Arc<dyn AnyTool>> {
-    setup
+    toolkit
         .tools
         .iter()
         .filter(|tool| tool.suits(model))
-        .filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.traits().permission))
+        .filter(|tool| !ruleset::forbids_tool(rules, tool.id(), tool.permission()))
 }
 
 /// What the model is told of a tool: of subagents and skills only those it may use.
@@ -96,6 +99,17 @@ fn spec(tool: &Arc<dyn AnyTool>, rules: &[protocol::Rule]) -> ToolSpec {
         ruleset::deciding(rules, permission, pattern).is_some_and(|rule| rule.action == protocol::Action::Deny)
     };
     tool.spec_under(&is_denied)
+}
+
+/// What the model is told about tools that come and go, where it is offered one of them.
+fn guides(toolkit: &Toolkit, rules: &[protocol::Rule], model: &Model) -> String {
+    let mut text = String::new();
+    for guide in &toolkit.guides {
+        if offered(toolkit, rules, model).any(|tool| guide.about.iter().any(|name| name == tool.id())) {
+            text.push_str(&format!("\nInstructions from {}:\n{}\n", guide.from, guide.text.trim_end()));
+        }
+    }
+    text
 }
 
 /// An eighth of the window, at four bytes a token.

@@ -21,7 +21,9 @@ use crate::provider_gate::Visitor;
 use crate::supervisor::Linked;
 use crate::tool_executor::{SnapshotGate, StepSnapshot};
 use crate::workspace::catalogue::Chosen;
-use crate::workspace::{Answerer, Freshness, GetSetup, Setup, TakeSnapshot, Wish};
+use crate::workspace::{
+    Answerer, Freshness, GetSetup, GetTools, Patience, Setup, SetupError, TakeSnapshot, Toolkit, Wish,
+};
 
 /// Most time a step waits for a snapshot that nothing but its display needs.
 const SNAPSHOT_WAIT: Duration = Duration::from_millis(500);
@@ -75,6 +77,9 @@ impl Step {
     }
 }
 
+/// What a step is told of its directory.
+type Known = (Result<Result<Arc<Setup>, SetupError>, MailboxError>, Arc<Toolkit>);
+
 /// What makes a step's request.
 pub(super) type MakeRequest = Arc<dyn Fn() -> ModelRequest + Send + Sync>;
 
@@ -84,17 +89,28 @@ impl Session {
         self.state.stage = Stage::Preparing;
         self.join_waiting();
         let fence = self.state.fence.clone();
-        let setup = self.deps.workspace.send(GetSetup);
-        ctx.spawn(setup.into_actor(self).map(move |setup, session, ctx| {
+        let known = self.ask_workspace(Patience::Step);
+        ctx.spawn(known.into_actor(self).map(move |(setup, toolkit), session, ctx| {
             if session.state.fence != fence || !matches!(session.state.stage, Stage::Preparing) {
                 return;
             }
+            session.state.toolkit = toolkit;
             match setup {
                 Ok(Ok(setup)) => session.within_budget(setup, ctx, Self::begin_step),
                 Ok(Err(error)) => session.fail_turn(SessionError::unknown(error.to_string()), ctx),
                 Err(_) => session.prepare_step(ctx),
             }
         }));
+    }
+
+    /// What the directory has: the settings, then the tools.
+    fn ask_workspace(&self, patience: Patience) -> impl Future<Output = Known> + use<> {
+        let setup = self.deps.workspace.send(GetSetup);
+        let tools = self.deps.workspace.send(GetTools { patience });
+        async move {
+            let (setup, tools) = futures::future::join(setup, tools).await;
+            (setup, tools.unwrap_or_default())
+        }
     }
 
     fn begin_step(&mut self, setup: Arc<Setup>, ctx: &mut Context<Self>) {
@@ -302,11 +318,12 @@ impl Session {
         }
         self.state.stage = Stage::Preparing;
         let fence = self.state.fence.clone();
-        let setup = self.deps.workspace.send(GetSetup);
-        ctx.spawn(setup.into_actor(self).map(move |setup, session, ctx| {
+        let known = self.ask_workspace(Patience::Call);
+        ctx.spawn(known.into_actor(self).map(move |(setup, toolkit), session, ctx| {
             if session.state.fence != fence {
                 return;
             }
+            session.state.toolkit = toolkit;
             let Ok(Ok(setup)) = setup else {
                 let error = "the settings can't be used, so the interrupted step was not resumed";
                 return session.fail_turn(SessionError::unknown(error), ctx);

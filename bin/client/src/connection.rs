@@ -40,7 +40,8 @@ pub struct Client {
 pub(crate) enum Patience {
     /// The server answers at once.
     Quick,
-    /// It answers when a turn has ended, which has limits of its own and may wait for a person.
+    /// It answers when a turn has ended, or other servers have answered, which has limits of its own and may wait for a
+    /// person.
     Turn,
 }
 
@@ -149,6 +150,10 @@ impl Client {
     /// Sends a body to a route whose answer says nothing.
     pub(crate) async fn tell(&self, path: &[&str], body: &impl Serialize) -> Result<(), ClientError> {
         self.send(Method::POST, self.url(path, &[]), Some(json(path, body)?), Patience::Quick).await.map(drop)
+    }
+
+    pub(crate) async fn delete(&self, path: &[&str]) -> Result<(), ClientError> {
+        self.send(Method::DELETE, self.url(path, &[]), None, Patience::Quick).await.map(drop)
     }
 
     pub(crate) async fn patch<T: DeserializeOwned>(

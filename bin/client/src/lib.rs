@@ -12,6 +12,7 @@ mod connection;
 pub mod describe;
 mod error;
 mod events;
+mod mcp;
 mod sessions;
 mod setup;
 
@@ -22,5 +23,6 @@ pub use asks::Tree;
 pub use connection::Client;
 pub use error::{ApiError, ClientError};
 pub use events::Events;
+pub use mcp::{LoginBegun, McpServer, McpStatus, McpTool};
 pub use sessions::SessionsQuery;
 pub use setup::{Health, Providers};

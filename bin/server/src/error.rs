@@ -4,6 +4,7 @@
 use actix_web::http::StatusCode;
 use actix_web::http::header::RETRY_AFTER;
 use actix_web::{HttpResponse, ResponseError};
+use actors::mcp_host::McpError;
 use actors::permission_broker::ReplyError;
 use actors::session::CommandError;
 use actors::workspace::SetupError;
@@ -178,6 +179,17 @@ impl From<CommandError> for ApiError {
             CommandError::Setup(error) => Self::Config(error),
             CommandError::Broken(_) => Self::Internal(message),
             CommandError::Journal(error) => error.into(),
+        }
+    }
+}
+
+impl From<McpError> for ApiError {
+    fn from(error: McpError) -> Self {
+        let message = error.to_string();
+        match error {
+            McpError::NotFound(_) => Self::NotFound(message),
+            McpError::Config(_) => Self::payload(message),
+            McpError::NoLogin(_) | McpError::Login(_) => Self::BadRequestTag(message),
         }
     }
 }

@@ -8,6 +8,7 @@ use crate::error::ApiError;
 mod event;
 mod file;
 mod global;
+mod mcp;
 mod message;
 mod part;
 mod permission;
@@ -28,6 +29,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
     permission::configure(app);
     process::configure(app);
     question::configure(app);
+    mcp::configure(app);
     settings::configure(app);
     project::configure(app);
     file::configure(app);

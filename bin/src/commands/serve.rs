@@ -42,7 +42,9 @@ const PASSWORD: &str = "OPENCODE_SERVER_PASSWORD";
 
 impl Serve {
     pub fn run(self) -> anyhow::Result<Exit> {
-        crate::logging::start("warn,troupe=info,actors=info,server=info,storage=info,tools=info,providers=info");
+        crate::logging::start(
+            "warn,troupe=info,actors=info,server=info,storage=info,mcp=info,tools=info,providers=info",
+        );
         owner::run(|ground| self.serve(ground))
     }
 

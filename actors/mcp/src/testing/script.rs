@@ -6,6 +6,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
@@ -56,6 +58,8 @@ pub struct ScriptedTool {
     pub result: Option<Value>,
     /// The bytes of its answer, all on one line.
     pub text_bytes: usize,
+    /// An image of so many bytes beside its answer.
+    pub image_bytes: usize,
     pub sleep_ms: u64,
     /// Answers only when it is cancelled: never.
     pub hangs: bool,
@@ -154,6 +158,14 @@ async fn run(script: Script) {
     if server.script.stay {
         std::future::pending::<()>().await;
     }
+}
+
+/// A PNG of one pixel with so many bytes behind it, as base64.
+fn image(bytes: usize) -> String {
+    let pixel = "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==";
+    let mut image = STANDARD.decode(pixel).expect("an image");
+    image.resize(bytes.max(image.len()), 7);
+    STANDARD.encode(image)
 }
 
 /// A server that follows a script, over whatever brings it messages.
@@ -273,7 +285,11 @@ impl Server {
             tokio::time::sleep(Duration::from_millis(50)).await;
             std::process::exit(0);
         }
-        let result = tool.result.clone().unwrap_or_else(|| json!({ "content": [{ "type": "text", "text": text }] }));
+        let mut content = vec![json!({ "type": "text", "text": text })];
+        if tool.image_bytes > 0 {
+            content.push(json!({ "type": "image", "mimeType": "image/png", "data": image(tool.image_bytes) }));
+        }
+        let result = tool.result.clone().unwrap_or_else(|| json!({ "content": content }));
         send(json!({ "jsonrpc": "2.0", "id": id, "result": result }));
         if let Some(later) = self.script.later.as_ref().filter(|later| later.after == name) {
             self.tools.lock().expect("a lock").extend(later.tools.clone());

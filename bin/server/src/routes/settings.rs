@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web;
-use actors::workspace::Setup;
+use actors::workspace::{GetTools, Patience, Setup};
 use protocol::agent::Agent;
 use protocol::command::Command;
 use serde_json::{Value, json};
@@ -49,7 +49,6 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/skill", get().to(skills))
         .route("/experimental/tool/ids", get().to(tool_ids))
         // Filled by their clients, of which there are none yet.
-        .route("/mcp", get().to(nothing))
         .route("/lsp", get().to(none))
         .route("/formatter", get().to(formatters));
 }
@@ -125,7 +124,11 @@ async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec
 }
 
 async fn commands(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Command>>, ApiError> {
-    Ok(web::Json(setup(&server, &place).await?.commands.clone()))
+    let mut commands = setup(&server, &place).await?.commands.clone();
+    let workspace = server.runtime.workspace(&place.0).await?;
+    let toolkit = workspace.send(GetTools { patience: Patience::Step }).await?;
+    commands.extend(toolkit.commands.iter().cloned());
+    Ok(web::Json(commands))
 }
 
 async fn skills(server: web::Data<Server>, place: Place) -> Result<web::Json<Arc<Vec<Skill>>>, ApiError> {

@@ -50,6 +50,9 @@ async fn metrics(server: web::Data<Server>) -> Result<HttpResponse, ApiError> {
         Figure::counter("journal_commands_total", "Commands in them.", commits.commands),
         Figure::counter("journal_commit_microseconds_total", "Time they took together.", micros(commits.took)),
         Figure::gauge("journal_commit_slowest_microseconds", "The slowest of them.", micros(commits.slowest)),
+        Figure::gauge("mcp_connections", "MCP servers that are connected.", runtime.mcp.figures.connections()),
+        Figure::counter("mcp_starts_total", "Starts of MCP servers.", runtime.mcp.figures.starts()),
+        Figure::counter("mcp_junk_total", "Output of MCP servers that is no message.", runtime.mcp.figures.junk()),
         Figure::counter("actor_restarts_total", "Actors that crashed and were started again.", report.restarts),
     ];
     let text: String = figures.iter().map(Figure::text).collect();
