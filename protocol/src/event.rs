@@ -33,6 +33,9 @@ pub enum Event {
     /// A directory's settings were read anew; its streams end.
     #[serde(rename = "server.instance.disposed")]
     InstanceDisposed { directory: String },
+    /// The settings of all directories were read anew.
+    #[serde(rename = "global.disposed")]
+    GlobalDisposed {},
     /// A session is there.
     #[serde(rename = "session.created")]
     SessionCreated {
@@ -206,6 +209,7 @@ impl Event {
             Self::Heartbeat {} => "server.heartbeat",
             Self::Resync {} => "server.resync",
             Self::InstanceDisposed { .. } => "server.instance.disposed",
+            Self::GlobalDisposed {} => "global.disposed",
             Self::SessionCreated { .. } => "session.created",
             Self::SessionUpdated { .. } => "session.updated",
             Self::SessionDeleted { .. } => "session.deleted",
@@ -260,6 +264,7 @@ impl Event {
             | Self::Heartbeat {}
             | Self::Resync {}
             | Self::InstanceDisposed { .. }
+            | Self::GlobalDisposed {}
             | Self::FileEdited { .. }
             | Self::FileChanged { .. }
             | Self::ProjectUpdated(_)
