@@ -31,6 +31,9 @@ use crate::slug::slug;
 use crate::supervisor::{self, FateLine, Intensity, Name};
 use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Workspace, WorkspaceDeps};
 
+pub mod command;
+mod settings;
+
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most tries of a command whose session falls each time: one more than a session may fall before it is given up.
@@ -84,6 +87,7 @@ pub struct Runtime {
     pub processes: Processes,
     /// The version of this program.
     pub version: Arc<str>,
+    http: crate::workspace::Http,
     io: Handle,
     database: Database,
 }
@@ -164,6 +168,7 @@ impl Runtime {
             let (journal, store, ids, clock) = (journal.clone(), store.clone(), ids.clone(), clock.clone());
             let (broker, gate, io, processes) = (broker.clone(), gate.clone(), io.clone(), processes.clone());
             let (faults, version, locks) = (faults.clone(), version.clone(), FileLocks::new());
+            let http = http.clone();
             Arc::new(move |workspace, registry| SessionDeps {
                 journal: journal.clone(),
                 store: store.clone(),
@@ -207,6 +212,7 @@ impl Runtime {
             faults,
             processes,
             version,
+            http,
             io,
             database,
         })

@@ -20,7 +20,7 @@ pub mod skill;
 pub mod snapshot;
 pub mod stamps;
 pub mod store;
-mod walk;
+pub mod walk;
 
 pub use data_dir::DataDir;
 pub use database::Database;

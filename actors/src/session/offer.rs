@@ -10,7 +10,7 @@ use super::Session;
 use super::compaction::carried::carried;
 use super::compaction::view::View;
 use super::request::{Target, compile};
-use super::system_prompt::{reminder, system_prompt};
+use super::system_prompt::{Told, reminder, system_prompt};
 use crate::permission_broker::ruleset;
 use crate::workspace::{Answerer, Setup};
 
@@ -33,7 +33,8 @@ impl Session {
         let now = self.now();
         Arc::new(move || {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
-            let mut system = system_prompt(&setup, agent, model, &user, now);
+            let told = Told { setup: &setup, agent, model, rules: &rules, user: &user, servers: &[], now_ms: now };
+            let mut system = system_prompt(&told);
             let carried = carried(&View::of(history.entries()), carried_bytes(model));
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
