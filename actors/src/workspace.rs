@@ -168,6 +168,8 @@ pub struct Workspace {
     setup: Option<Arc<Setup>>,
     /// Windows that servers named.
     windows: Vec<(ModelRef, u64)>,
+    /// What was said of the settings.
+    warned: Vec<String>,
     /// Pages of instructions.
     pages: Pages,
     /// Old ones are being fetched anew.
@@ -190,6 +192,7 @@ impl Workspace {
             identity: None,
             setup: None,
             windows: Vec::new(),
+            warned: Vec::new(),
             pages: Pages::default(),
             is_fetching: false,
             snapshot: None,
@@ -308,6 +311,7 @@ impl Handler<GetSetup> for Workspace {
                 workspace.identity = Some(identity);
                 match read {
                     Ok(setup) => {
+                        workspace.warn_of(&setup);
                         let setup = workspace.with_windows(workspace.with_pages(setup));
                         workspace.fetch_later(&setup, ctx);
                         let idle = Duration::from_millis(setup.config().troupe.workspace.idle_ms);
@@ -349,6 +353,16 @@ impl Workspace {
     /// The pages that were fetched are told with the files.
     fn with_pages(&self, setup: Arc<Setup>) -> Arc<Setup> {
         setup.with_pages(&self.pages).map_or(setup, Arc::new)
+    }
+
+    /// Says what is odd about the settings, once.
+    fn warn_of(&mut self, setup: &Setup) {
+        if self.warned != setup.warnings {
+            self.warned.clone_from(&setup.warnings);
+            for warning in &self.warned {
+                tracing::warn!(warning, directory = %self.directory.display(), "something of the settings is not used");
+            }
+        }
     }
 
     /// Fetches pages anew that are old, while the old ones are used.

@@ -38,7 +38,9 @@ impl Runtime {
 
     /// Tells clients to read all settings anew.
     pub fn all_disposed(&self) {
-        self.disposed(self.directory.directories(), None);
+        // Nobody works in the directory of the settings themselves.
+        let used = self.directory.directories().into_iter().filter(|directory| *directory != self.places.config);
+        self.disposed(used.collect(), None);
         let origin = Arc::new(Origin { directory: "global".into(), project: "global".into() });
         self.tell(origin, Event::GlobalDisposed {});
     }

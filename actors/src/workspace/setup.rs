@@ -12,6 +12,7 @@ use protocol::message::ModelRef;
 use protocol::session::SessionModel;
 use protocol::skill::Skill;
 use storage::Origin;
+use storage::config::change::HIDDEN;
 use storage::config::{self, ConfigError, Settings, is_set};
 use storage::places::{Environment, Places};
 use storage::project::Identity;
@@ -151,9 +152,7 @@ impl Setup {
         let mut warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         warnings.extend(found_skills.warnings);
         warnings.extend(found.warnings);
-        for warning in &warnings {
-            tracing::warn!(warning, directory = %directory.display(), "something of the settings is not used");
-        }
+        warnings.iter_mut().for_each(|warning| settings.secrets.hide_in_text(warning, HIDDEN));
         let place = Place {
             directory: directory.to_owned(),
             worktree: identity.worktree.clone(),

@@ -38,14 +38,19 @@ impl Secrets {
     /// Puts `instead` wherever one of them stands in a text of the value.
     pub fn hide_in(&self, value: &mut Value, instead: &str) {
         match value {
-            Value::String(text) => {
-                for secret in self.0.iter().filter(|secret| text.contains(secret.as_str())).collect::<Vec<_>>() {
-                    *text = text.replace(secret.as_str(), instead);
-                }
-            }
+            Value::String(text) => self.hide_in_text(text, instead),
             Value::Array(items) => items.iter_mut().for_each(|item| self.hide_in(item, instead)),
             Value::Object(map) => map.values_mut().for_each(|item| self.hide_in(item, instead)),
             _ => {}
+        }
+    }
+
+    /// Puts `instead` wherever one of them stands in a text.
+    pub fn hide_in_text(&self, text: &mut String, instead: &str) {
+        for secret in &self.0 {
+            if text.contains(secret.as_str()) {
+                *text = text.replace(secret.as_str(), instead);
+            }
         }
     }
 
