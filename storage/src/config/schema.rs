@@ -162,6 +162,15 @@ static PLUGIN: Shape = Either(&[Text, List(&ANY)]);
 
 const TROUPE: Shape = Keys(&[
     key("retry", Keys(&[key("max_attempts", Positive), key("base_ms", Count), key("max_delay_ms", Count)])),
+    key(
+        "limits",
+        Keys(&[
+            key("requests", Count),
+            key("requests_per_provider", Count),
+            key("requests_per_tree", Count),
+            key("processes", Count),
+        ]),
+    ),
     key("task", Keys(&[key("timeout_ms", Count)])),
     key("recovery", OneOf(&["resume", "interrupt"])),
     key("durability", OneOf(&["full", "normal"])),
@@ -169,6 +178,10 @@ const TROUPE: Shape = Keys(&[
     key("workspace", Keys(&[key("idle_ms", Count)])),
     key("snapshot", Keys(&[key("max_file_bytes", Count), key("min_free_bytes", Count)])),
     key("edit", Keys(&[key("anchors", OneOf(&["off", "similar"]))])),
+    key(
+        "search",
+        Keys(&[key("provider", OneOf(&["exa", "parallel"])), key("exa_url", Text), key("parallel_url", Text)]),
+    ),
 ]);
 
 /// All settings.
@@ -237,10 +250,80 @@ pub static SETTINGS: Shape = Keys(&[
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
+    use protocol::config::{self as typed, Config, TroupeConfig};
+    use serde::de::{Deserialize, Deserializer, Error, Visitor};
     use serde_json::json;
 
     use super::super::shape::check;
     use super::*;
+
+    /// Learns which fields a type reads.
+    struct Fields<'a>(&'a mut Vec<&'static str>);
+
+    impl<'de> Deserializer<'de> for Fields<'_> {
+        type Error = serde::de::value::Error;
+
+        fn deserialize_any<V: Visitor<'de>>(self, _: V) -> Result<V::Value, Self::Error> {
+            Err(Self::Error::custom("no struct"))
+        }
+
+        fn deserialize_struct<V: Visitor<'de>>(
+            self,
+            _: &'static str,
+            fields: &'static [&'static str],
+            visitor: V,
+        ) -> Result<V::Value, Self::Error> {
+            self.0.extend(fields);
+            self.deserialize_any(visitor)
+        }
+
+        serde::forward_to_deserialize_any! {
+            bool i8 i16 i32 i64 i128 u8 u16 u32 u64 u128 f32 f64 char str string bytes byte_buf option unit
+            unit_struct newtype_struct seq tuple tuple_struct map enum identifier ignored_any
+        }
+    }
+
+    fn fields<T: for<'de> Deserialize<'de>>() -> Vec<&'static str> {
+        let mut fields = Vec::new();
+        let _ = T::deserialize(Fields(&mut fields));
+        fields.sort_unstable();
+        fields
+    }
+
+    /// Returns the keys of the shape under these keys.
+    fn keys(path: &[&str]) -> Vec<&'static str> {
+        let of = |shape: &'static Shape| match shape {
+            Keys(keys) | Open(keys) => *keys,
+            other => panic!("no keys: {other:?}"),
+        };
+        let mut found = of(&SETTINGS);
+        for name in path {
+            found = of(&found.iter().find(|key| key.name == *name).unwrap_or_else(|| panic!("{name}")).shape);
+        }
+        let mut names: Vec<&str> = found.iter().map(|key| key.name).collect();
+        names.sort_unstable();
+        names
+    }
+
+    #[test]
+    fn what_is_read_is_in_the_schema_and_troupes_own_block_is_the_same_in_both() {
+        let known = keys(&[]);
+        let missing: Vec<&str> = fields::<Config>().into_iter().filter(|field| !known.contains(field)).collect();
+        assert_eq!(missing, Vec::<&str>::new());
+        assert_eq!(keys(&["troupe"]), fields::<TroupeConfig>());
+        for (block, read) in [
+            ("retry", fields::<typed::RetryConfig>()),
+            ("limits", fields::<typed::LimitsConfig>()),
+            ("task", fields::<typed::TaskConfig>()),
+            ("workspace", fields::<typed::WorkspaceConfig>()),
+            ("snapshot", fields::<typed::SnapshotConfig>()),
+            ("edit", fields::<typed::EditConfig>()),
+            ("search", fields::<typed::SearchConfig>()),
+        ] {
+            assert_eq!(keys(&["troupe", block]), read, "{block}");
+        }
+        assert_eq!(keys(&["compaction"]), fields::<typed::CompactionConfig>());
+    }
 
     #[test]
     fn settings_as_people_have_them_are_all_known() {
