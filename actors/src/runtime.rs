@@ -35,6 +35,9 @@ use crate::workspace::{
     Freshness, GetMcpHost, GetSetup, GetTools, Patience, Setup, TakeSnapshot, Workspace, WorkspaceDeps,
 };
 
+pub mod command;
+mod settings;
+
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Most tries of a command whose session falls each time: one more than a session may fall before it is given up.
@@ -90,6 +93,7 @@ pub struct Runtime {
     pub version: Arc<str>,
     /// What MCP servers share.
     pub mcp: McpShared,
+    http: crate::workspace::Http,
     io: Handle,
     database: Database,
 }
@@ -178,6 +182,7 @@ impl Runtime {
             let (journal, store, ids, clock) = (journal.clone(), store.clone(), ids.clone(), clock.clone());
             let (broker, gate, io, processes) = (broker.clone(), gate.clone(), io.clone(), processes.clone());
             let (faults, version, locks) = (faults.clone(), version.clone(), FileLocks::new());
+            let http = http.clone();
             Arc::new(move |workspace, registry| SessionDeps {
                 journal: journal.clone(),
                 store: store.clone(),
@@ -222,6 +227,7 @@ impl Runtime {
             processes,
             version,
             mcp,
+            http,
             io,
             database,
         })

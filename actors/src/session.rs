@@ -51,6 +51,7 @@ mod compaction;
 mod edit;
 mod hand_over;
 mod offer;
+pub(crate) mod persons_desk;
 #[cfg(test)]
 mod samples;
 mod shell;

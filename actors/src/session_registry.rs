@@ -7,7 +7,7 @@
 //!   successor starts only after it has exited or was given up.
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -26,7 +26,7 @@ use crate::session::{
     Ticket, WaitTurn,
 };
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
-use crate::workspace::{Rest, Workspace, WorkspaceDeps};
+use crate::workspace::{InUse, Rest, Workspace, WorkspaceDeps};
 
 /// Most commands that wait for one session; the edge gives out the places.
 pub const PLACES: usize = 64;
@@ -34,8 +34,9 @@ pub const PLACES: usize = 64;
 const MAILBOX: usize = 1024;
 /// A session that had nothing to do for this long is put away.
 const SESSION_IDLE: Duration = Duration::from_secs(60);
-/// How often idle ones are looked for, while there are any.
-const SWEEP: Duration = Duration::from_secs(5);
+/// How often idle ones are looked for, while there are any; more often where a directory says so.
+const SWEEP: Duration = Duration::from_secs(15);
+const SOONEST_SWEEP: Duration = Duration::from_millis(250);
 /// Crashes that are remembered.
 const CRASHES: usize = 100;
 /// A turn that was begun so often is resumed alone, after the others.
@@ -72,6 +73,11 @@ impl Directory {
     /// Returns the workspace of a directory in use.
     pub fn workspace(&self, directory: &std::path::Path) -> Option<Addr<Workspace>> {
         self.workspaces.get(directory).map(|entry| entry.clone())
+    }
+
+    /// Returns the directories in use.
+    pub fn directories(&self) -> Vec<PathBuf> {
+        self.workspaces.iter().map(|entry| entry.key().clone()).collect()
     }
 
     /// Returns the sessions that do something, each with where it works.
@@ -227,8 +233,8 @@ pub struct SessionRegistry {
     leaving: HashMap<SessionId, Vec<oneshot::Sender<()>>>,
     /// Sessions that have nothing to do, and since when.
     quiet: VecDeque<(Instant, SessionId)>,
-    /// Workspaces, and when they were last asked for.
-    used: HashMap<PathBuf, Instant>,
+    /// Workspaces, when they were last looked up here, and how they are used.
+    used: HashMap<PathBuf, (Instant, watch::Receiver<InUse>)>,
     next_arbiter: usize,
     report: Report,
     counts: HashMap<String, (u64, bool)>,
@@ -293,10 +299,14 @@ impl SessionRegistry {
     }
 
     fn workspace(&mut self, directory: PathBuf, ctx: &mut Context<Self>) -> Addr<Workspace> {
-        self.used.insert(directory.clone(), Instant::now());
         if let Some(workspace) = self.directory.workspace(&directory) {
+            if let Some((last, _)) = self.used.get_mut(&directory) {
+                *last = Instant::now();
+            }
             return workspace;
         }
+        let (in_use, seen) = watch::channel(InUse::now());
+        self.used.insert(directory.clone(), (Instant::now(), seen));
         let deps = self.deps.workspace.clone();
         let own = directory.clone();
         let arbiter = self.arbiter();
@@ -306,7 +316,7 @@ impl SessionRegistry {
             Intensity::default(),
             &self.deps.fates,
             MAILBOX,
-            move |_| Workspace::new(own, deps),
+            move |_| Workspace::new(own, deps, in_use),
         );
         self.directory.workspaces.insert(directory, workspace.clone());
         self.sweep_later(ctx);
@@ -332,7 +342,9 @@ impl SessionRegistry {
     fn sweep_later(&mut self, ctx: &mut Context<Self>) {
         if !self.is_sweeping {
             self.is_sweeping = true;
-            ctx.run_later(SWEEP, |registry, ctx| {
+            let soonest = self.used.values().map(|(_, seen)| seen.borrow().idle).min();
+            let after = soonest.unwrap_or(SWEEP).clamp(SOONEST_SWEEP, SWEEP);
+            ctx.run_later(after, |registry, ctx| {
                 registry.is_sweeping = false;
                 registry.sweep(ctx);
             });
@@ -341,17 +353,25 @@ impl SessionRegistry {
 
     fn sweep(&mut self, ctx: &mut Context<Self>) {
         let now = Instant::now();
-        while let Some((since, id)) = self.quiet.front().cloned() {
-            if now.duration_since(since) < SESSION_IDLE {
-                break;
+        let quiet = std::mem::take(&mut self.quiet);
+        // Of one that became quiet more than once the last time counts; a directory that is to be given back takes its
+        // sessions along.
+        let last: HashMap<SessionId, Instant> = quiet.iter().map(|(since, id)| (id.clone(), *since)).collect();
+        for (since, id) in quiet {
+            if last.get(&id) != Some(&since) {
+                continue;
             }
-            self.quiet.pop_front();
-            // One that became quiet again later is further back in the line.
-            if !self.quiet.iter().any(|(_, other)| *other == id) {
-                self.put_away(&id, |handle| {
-                    *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
-                });
+            let idle = self.directory.session(&id).and_then(|handle| {
+                let (_, seen) = self.used.get(Path::new(&*handle.directory))?;
+                Some(seen.borrow().idle)
+            });
+            if now.duration_since(since) < idle.unwrap_or(SESSION_IDLE).min(SESSION_IDLE) {
+                self.quiet.push_back((since, id));
+                continue;
             }
+            self.put_away(&id, |handle| {
+                *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
+            });
         }
         let worked_in: HashSet<PathBuf> =
             self.directory.sessions.iter().map(|entry| PathBuf::from(&*entry.directory)).collect();
@@ -361,11 +381,14 @@ impl SessionRegistry {
             // One whose mailbox is full is at work.
             let _ = entry.value().try_send(Rest);
         }
-        let idle_for = Duration::from_millis(protocol::config::WorkspaceConfig::default().idle_ms);
+        let is_unused = |last: &Instant, seen: &watch::Receiver<InUse>| {
+            let used = *seen.borrow();
+            now.duration_since((*last).max(used.last)) >= used.idle
+        };
         let unused: Vec<PathBuf> = self
             .used
             .iter()
-            .filter(|(path, last)| now.duration_since(**last) >= idle_for && !worked_in.contains(*path))
+            .filter(|(path, (last, seen))| !worked_in.contains(*path) && is_unused(last, seen))
             .map(|(path, _)| path.clone())
             .collect();
         for path in unused {

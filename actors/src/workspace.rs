@@ -13,12 +13,13 @@ use protocol::Clock;
 use protocol::message::ModelRef;
 use protocol::project::{Project, ProjectTime};
 use protocol::session::FileDiff;
+use storage::config::change::Target;
 use storage::places::{Environment, Places};
 use storage::project::Identity;
 use storage::snapshot::{Snapshots, Unfit};
 use storage::{Change, Journal, Origin, Record, StorageError, Store};
 use tokio::runtime::Handle;
-use tokio::sync::oneshot;
+use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
 
 pub mod agents;
@@ -31,6 +32,7 @@ pub mod setup;
 pub mod sources;
 mod toolbox;
 
+use instructions::pages::{Need, Pages};
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 pub use sources::{OfferTools, Patience, Toolkit};
 
@@ -139,6 +141,33 @@ pub struct ChangedFiles {
     pub to: String,
 }
 
+/// Change a settings file of the directory, or of all. Answered with the file when it is written.
+#[derive(Message)]
+#[rtype(result = "Result<PathBuf, SetupError>")]
+pub struct ChangeSettings {
+    /// Which file.
+    pub target: Target,
+    /// What is merged into it.
+    pub patch: serde_json::Value,
+}
+
+/// How a workspace is used; its registry reads it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InUse {
+    /// When it was last asked for something.
+    pub last: Instant,
+    /// How long after that it gives back what it holds.
+    pub idle: Duration,
+}
+
+impl InUse {
+    /// Returns the use of one that is being started.
+    pub fn now() -> Self {
+        let idle = Duration::from_millis(protocol::config::WorkspaceConfig::default().idle_ms);
+        Self { last: Instant::now(), idle }
+    }
+}
+
 /// What a workspace is made with.
 #[derive(Clone)]
 pub struct WorkspaceDeps {
@@ -166,10 +195,17 @@ pub struct WorkspaceDeps {
 pub struct Workspace {
     directory: PathBuf,
     deps: WorkspaceDeps,
+    in_use: watch::Sender<InUse>,
     identity: Option<Identity>,
     setup: Option<Arc<Setup>>,
     /// Windows that servers named.
     windows: Vec<(ModelRef, u64)>,
+    /// What was said of the settings.
+    warned: Vec<String>,
+    /// Pages of instructions.
+    pages: Pages,
+    /// Old ones are being fetched anew.
+    is_fetching: bool,
     /// The last snapshot of this life.
     snapshot: Option<String>,
     /// Why there are none, told once.
@@ -186,13 +222,17 @@ pub struct Workspace {
 
 impl Workspace {
     /// Returns a workspace that knows nothing yet.
-    pub fn new(directory: PathBuf, deps: WorkspaceDeps) -> Self {
+    pub fn new(directory: PathBuf, deps: WorkspaceDeps, in_use: watch::Sender<InUse>) -> Self {
         Self {
             directory,
             deps,
+            in_use,
             identity: None,
             setup: None,
             windows: Vec::new(),
+            warned: Vec::new(),
+            pages: Pages::default(),
+            is_fetching: false,
             snapshot: None,
             unfit: None,
             turn: None,
@@ -299,7 +339,7 @@ impl Actor for Workspace {
 
 impl Supervised for Workspace {
     fn restarting(&mut self, _: &mut Self::Context) {
-        *self = Self::new(self.directory.clone(), self.deps.clone());
+        *self = Self::new(self.directory.clone(), self.deps.clone(), self.in_use.clone());
     }
 }
 
@@ -308,8 +348,9 @@ impl Handler<GetSetup> for Workspace {
     type Result = AtomicResponse<Self, Result<Arc<Setup>, SetupError>>;
 
     fn handle(&mut self, _: GetSetup, _: &mut Self::Context) -> Self::Result {
+        self.in_use.send_modify(|use_| use_.last = Instant::now());
         let (directory, deps) = (self.directory.clone(), self.deps.clone());
-        let (identity, setup) = (self.identity.clone(), self.setup.clone());
+        let (identity, setup, pages) = (self.identity.clone(), self.setup.clone(), self.pages.clone());
         let load = self.deps.io.spawn(async move {
             let is_new = identity.is_none();
             let identity = match identity {
@@ -317,22 +358,34 @@ impl Handler<GetSetup> for Workspace {
                 None => storage::project::identify(&directory).await,
             };
             let known = if is_new { deps.store.project(&identity.project_id).await.ok().flatten() } else { None };
-            let of = identity.clone();
+            let (of, http) = (identity.clone(), deps.http.clone());
             let read = move || match setup {
                 Some(setup) if !setup.is_stale() => Ok(setup),
                 _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.http).map(Arc::new),
             };
-            (tokio::task::spawn_blocking(read).await, is_new.then_some(known), identity)
+            let mut read = tokio::task::spawn_blocking(read).await;
+            let mut fetched = None;
+            if let Ok(Ok(setup)) = &mut read
+                && pages.need(&setup.addresses) == Need::Now
+            {
+                fetched = Some(pages.refreshed(&setup.addresses, &http.client()).await);
+            }
+            (read, fetched, is_new.then_some(known), identity)
         });
-        AtomicResponse::new(Box::pin(load.into_actor(self).map(|loaded, workspace, _| match loaded {
-            Ok((Ok(read), new, identity)) => {
+        AtomicResponse::new(Box::pin(load.into_actor(self).map(|loaded, workspace, ctx| match loaded {
+            Ok((Ok(read), fetched, new, identity)) => {
+                workspace.pages = fetched.unwrap_or_else(|| workspace.pages.clone());
                 if let Some(known) = new {
                     workspace.note_project(&identity, known);
                 }
                 workspace.identity = Some(identity);
                 match read {
                     Ok(setup) => {
-                        let setup = workspace.with_windows(setup);
+                        workspace.warn_of(&setup);
+                        let setup = workspace.with_windows(workspace.with_pages(setup));
+                        workspace.fetch_later(&setup, ctx);
+                        let idle = Duration::from_millis(setup.config().troupe.workspace.idle_ms);
+                        workspace.in_use.send_modify(|use_| *use_ = InUse { last: Instant::now(), idle });
                         workspace.setup = Some(setup.clone());
                         workspace.configure_mcp();
                         Ok(setup)
@@ -411,6 +464,40 @@ impl Handler<Rest> for Workspace {
     }
 }
 
+impl Workspace {
+    /// The pages that were fetched are told with the files.
+    fn with_pages(&self, setup: Arc<Setup>) -> Arc<Setup> {
+        setup.with_pages(&self.pages).map_or(setup, Arc::new)
+    }
+
+    /// Says what is odd about the settings, once.
+    fn warn_of(&mut self, setup: &Setup) {
+        if self.warned != setup.warnings {
+            self.warned.clone_from(&setup.warnings);
+            for warning in &self.warned {
+                tracing::warn!(warning, directory = %self.directory.display(), "something of the settings is not used");
+            }
+        }
+    }
+
+    /// Fetches pages anew that are old, while the old ones are used.
+    fn fetch_later(&mut self, setup: &Arc<Setup>, ctx: &mut Context<Self>) {
+        if self.is_fetching || self.pages.need(&setup.addresses) != Need::Later {
+            return;
+        }
+        self.is_fetching = true;
+        let (pages, addresses, http) = (self.pages.clone(), setup.addresses.clone(), self.deps.http.clone());
+        let fetch = self.deps.io.spawn(async move { pages.refreshed(&addresses, &http.client()).await });
+        ctx.spawn(fetch.into_actor(self).map(|fetched, workspace, _| {
+            workspace.is_fetching = false;
+            if let Ok(pages) = fetched {
+                workspace.pages = pages;
+                workspace.setup = workspace.setup.take().map(|setup| workspace.with_pages(setup));
+            }
+        }));
+    }
+}
+
 impl Handler<LearnWindow> for Workspace {
     type Result = ();
 
@@ -418,6 +505,30 @@ impl Handler<LearnWindow> for Workspace {
         self.windows.retain(|(other, _)| *other != model);
         self.windows.push((model, tokens));
         self.setup = self.setup.take().map(|setup| self.with_windows(setup));
+    }
+}
+
+impl Handler<ChangeSettings> for Workspace {
+    /// One change after the other, and none while settings are read.
+    type Result = AtomicResponse<Self, Result<PathBuf, SetupError>>;
+
+    fn handle(&mut self, ChangeSettings { target, patch }: ChangeSettings, _: &mut Self::Context) -> Self::Result {
+        let (places, environment) = (self.deps.places.clone(), self.deps.environment.clone());
+        let change = self
+            .deps
+            .io
+            .spawn_blocking(move || storage::config::change::change(&target, &patch, &places, &environment));
+        AtomicResponse::new(Box::pin(change.into_actor(self).map(|changed, workspace, _| {
+            workspace.setup = None;
+            let path = workspace.directory.clone();
+            let message = "it could not be changed; the log has more".to_owned();
+            changed
+                .unwrap_or_else(|panic| {
+                    tracing::error!(%panic, "the settings could not be changed");
+                    Err(storage::config::ConfigError::Unreadable { path, message })
+                })
+                .map_err(SetupError)
+        })))
     }
 }
 

@@ -21,6 +21,9 @@ pub struct Command {
     pub source: Option<String>,
     /// The prompt; `$ARGUMENTS`, `$1`…, `` !`shell` `` and `@file` are filled in.
     pub template: String,
+    /// The model's variant.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub variant: Option<String>,
     /// Runs as a subagent.
     #[serde(default, deserialize_with = "crate::given", skip_serializing_if = "Option::is_none")]
     pub subtask: Option<Option<bool>>,

@@ -164,6 +164,8 @@ pub struct CommandConfig {
     pub agent: Option<String>,
     /// `provider/model`.
     pub model: Option<String>,
+    /// The model's variant.
+    pub variant: Option<String>,
     /// Runs as a subagent.
     pub subtask: Option<bool>,
 }
@@ -190,7 +192,7 @@ pub struct ProviderConfig {
     pub blacklist: Option<Vec<String>>,
 }
 
-/// Settings of a provider's connection. What isn't named here goes to the vendor as it is.
+/// Settings of a provider's connection.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct ProviderOptions {
@@ -210,7 +212,9 @@ pub struct ProviderOptions {
     /// Most ms until the first byte of an answer (default 300000).
     #[serde(rename = "headerTimeout")]
     pub header_timeout: Option<u64>,
-    /// The rest.
+    /// What isn't named here, for the adapter of the provider's package: it reads what it knows (`resourceName`,
+    /// `setCacheKey`, `region`…) and ignores the rest. Nothing of it is put into a request's body; what is to go there
+    /// stands under a model's or an agent's `options`.
     #[serde(flatten)]
     pub rest: JsonMap,
 }
@@ -321,7 +325,7 @@ pub struct CompactionConfig {
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(default)]
 pub struct SkillsConfig {
-    /// Directories.
+    /// Directories; relative ones count from the session's, `~/` is the home.
     pub paths: Vec<String>,
 }
 

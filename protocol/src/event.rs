@@ -43,6 +43,9 @@ pub enum Event {
         mcp_name: String,
         url: String,
     },
+    /// The settings of all directories were read anew.
+    #[serde(rename = "global.disposed")]
+    GlobalDisposed {},
     /// A session is there.
     #[serde(rename = "session.created")]
     SessionCreated {
@@ -218,6 +221,7 @@ impl Event {
             Self::InstanceDisposed { .. } => "server.instance.disposed",
             Self::McpToolsChanged { .. } => "mcp.tools.changed",
             Self::McpBrowserOpenFailed { .. } => "mcp.browser.open.failed",
+            Self::GlobalDisposed {} => "global.disposed",
             Self::SessionCreated { .. } => "session.created",
             Self::SessionUpdated { .. } => "session.updated",
             Self::SessionDeleted { .. } => "session.deleted",
@@ -274,6 +278,7 @@ impl Event {
             | Self::InstanceDisposed { .. }
             | Self::McpToolsChanged { .. }
             | Self::McpBrowserOpenFailed { .. }
+            | Self::GlobalDisposed {}
             | Self::FileEdited { .. }
             | Self::FileChanged { .. }
             | Self::ProjectUpdated(_)

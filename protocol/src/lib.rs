@@ -22,6 +22,7 @@ pub mod prompt;
 pub mod provider;
 pub mod question;
 pub mod session;
+pub mod skill;
 pub mod todo;
 
 pub use clock::{Clock, SystemClock};

@@ -136,6 +136,20 @@ pub struct CommandBody {
     pub parts: Vec<PartInput>,
 }
 
+/// The body of `POST /session/:id/init`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InitBody {
+    /// The model.
+    #[serde(rename = "modelID")]
+    pub model_id: String,
+    /// The model's provider.
+    #[serde(rename = "providerID")]
+    pub provider_id: String,
+    /// The user message's id.
+    #[serde(rename = "messageID")]
+    pub message_id: MessageId,
+}
+
 /// A line a client writes to the server's log: the body of `POST /log`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct LogBody {

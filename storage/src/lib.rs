@@ -12,12 +12,15 @@ pub mod error;
 pub mod frame;
 pub mod git;
 pub mod journal;
+pub mod markdown;
 pub mod outputs;
 pub mod places;
 pub mod project;
+pub mod skill;
 pub mod snapshot;
 pub mod stamps;
 pub mod store;
+pub mod walk;
 
 pub use data_dir::DataDir;
 pub use database::Database;

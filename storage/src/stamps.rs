@@ -20,6 +20,11 @@ impl Stamps {
         self.0.insert(path.to_owned(), stamp(path));
     }
 
+    /// Adds those of other files, as they were noted.
+    pub fn add_all(&mut self, other: Self) {
+        self.0.extend(other.0);
+    }
+
     /// Returns whether a file differs from what was noted. Blocks.
     pub fn is_stale(&self) -> bool {
         self.0.iter().any(|(path, then)| stamp(path) != *then)

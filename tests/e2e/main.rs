@@ -1,10 +1,13 @@
 //! Troupe as its users meet it: the real executable over HTTP, with a scripted model. One file an area.
 
 mod abort;
+mod command;
+mod config;
 mod crash;
 mod edit;
 mod events;
 mod http;
+mod instructions;
 mod isolation;
 mod limits;
 mod mcp;

@@ -111,6 +111,7 @@ fn command(server: &str, prompt: &mcp::Prompt) -> Command {
         description: prompt.description.clone(),
         agent: None,
         model: None,
+        variant: None,
         source: Some("mcp".into()),
         template: String::new(),
         subtask: None,

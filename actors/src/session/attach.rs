@@ -4,25 +4,25 @@ use std::sync::Arc;
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
-use futures::future::BoxFuture;
+use protocol::part::FilePart;
 use protocol::prompt::{PartInput, PartInputKind};
-use protocol::{CallId, JsonMap, MessageId, SessionId};
-use tokio_util::sync::CancellationToken;
+use protocol::{MessageId, SessionId};
+use serde_json::json;
 use tools::files::Files;
 use tools::process::Processes;
 use tools::read::Read;
-use tools::{AnyTool, Ask, Desk, Effects, Place, Refusal, ToolContext, ToolError};
+use tools::{AnyTool, Place};
 use url::Url;
 
-use super::Session;
+use super::{Session, persons_desk};
 
 /// What becomes of a file part.
 #[derive(Clone, Debug, Default)]
 pub struct Attached {
     /// Told to the model before it, in order.
     pub texts: Vec<String>,
-    /// Whether the part itself is stored.
-    pub is_kept: bool,
+    /// The part that is stored: as it was given, or with the file's content.
+    pub kept: Option<FilePart>,
     /// Told to the person.
     pub error: Option<String>,
 }
@@ -54,8 +54,8 @@ impl Reader {
         for part in parts {
             if let PartInputKind::File(file) = &part.kind {
                 attached.push(match Url::parse(&file.url) {
-                    Ok(url) if url.scheme() == "file" => self.file(place.clone(), &url).await,
-                    Ok(url) if url.scheme() == "data" => data(&file.mime, file.filename.as_deref(), &file.url),
+                    Ok(url) if url.scheme() == "file" => self.file(place.clone(), &url, file).await,
+                    Ok(url) if url.scheme() == "data" => data(file),
                     _ => Attached {
                         error: Some(format!("{} can't be attached: only file: and data: urls can", cut(&file.url))),
                         ..Attached::default()
@@ -66,7 +66,7 @@ impl Reader {
         attached
     }
 
-    async fn file(&self, place: Arc<Place>, url: &Url) -> Attached {
+    async fn file(&self, place: Arc<Place>, url: &Url, part: &FilePart) -> Attached {
         let Ok(path) = url.to_file_path() else {
             return Attached { error: Some(format!("{url} names no file")), ..Attached::default() };
         };
@@ -79,72 +79,62 @@ impl Reader {
                 input.insert("limit".into(), (end + 1).saturating_sub(start).max(1).into());
             }
         }
-        let called = called(&input);
-        let cx = ToolContext {
-            session_id: self.session_id.clone(),
-            message_id: self.message_id.clone(),
-            call_id: CallId::new("attachment"),
+        let called = called(&serde_json::Value::Object(input.clone()));
+        let cx = persons_desk::context(
+            self.session_id.clone(),
+            self.message_id.clone(),
             place,
-            desk: Arc::new(Unasked),
-            cancel: CancellationToken::new(),
-            files: self.files.clone(),
-            processes: self.processes.clone(),
-            http: self.http.clone(),
-            plan: std::path::PathBuf::new(),
-        };
+            self.files.clone(),
+            self.processes.clone(),
+            self.http.clone(),
+        );
         match AnyTool::run(&Read, input, &cx).await {
-            Ok(output) => Attached { texts: vec![called, output.output], is_kept: true, error: None },
+            // A picture and the like: the model is given the file itself.
+            Ok(output) if !output.attachments.is_empty() => {
+                let name = || path.file_name().map(|name| name.to_string_lossy().into_owned());
+                let kept = output.attachments.into_iter().next().map(|read| FilePart {
+                    filename: part.filename.clone().or_else(name),
+                    source: part.source.clone(),
+                    ..read
+                });
+                Attached { texts: vec![called], kept, error: None }
+            }
+            Ok(output) => Attached { texts: vec![called, output.output], kept: Some(part.clone()), error: None },
             Err(error) => Attached {
                 texts: vec![
                     called,
                     format!("Read tool failed to read {} with the following error: {error}", path.display()),
                 ],
-                is_kept: false,
+                kept: None,
                 error: Some(error.to_string()),
             },
         }
     }
 }
 
-/// Told before what a file holds, as if the model had read it.
-fn called(input: &JsonMap) -> String {
-    format!("Called the Read tool with the following input: {}", serde_json::Value::Object(input.clone()))
+fn called(input: &serde_json::Value) -> String {
+    format!("Called the Read tool with the following input: {input}")
 }
 
-/// Text in a `data:` url is told as text, under its name where it has one; the rest stays a file.
-fn data(mime: &str, name: Option<&str>, url: &str) -> Attached {
-    let kept = Attached { is_kept: true, ..Attached::default() };
-    if !mime.starts_with("text/") {
+/// Text in a `data:` url is told as text, as if it had been read; the rest stays a file.
+fn data(file: &FilePart) -> Attached {
+    let kept = Attached { kept: Some(file.clone()), ..Attached::default() };
+    if !file.mime.starts_with("text/") {
         return kept;
     }
-    let Some((head, body)) = url.strip_prefix("data:").and_then(|rest| rest.split_once(',')) else { return kept };
+    let Some((head, body)) = file.url.strip_prefix("data:").and_then(|rest| rest.split_once(',')) else { return kept };
     let text = if head.ends_with(";base64") {
         STANDARD.decode(body).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     } else {
         Some(percent_encoding::percent_decode_str(body).decode_utf8_lossy().into_owned())
     };
+    let called = file.filename.as_ref().map(|name| called(&json!({ "filePath": name })));
     match text {
-        Some(text) => {
-            let named = name.map(|name| called(&JsonMap::from_iter([("filePath".to_owned(), name.into())])));
-            Attached { texts: named.into_iter().chain([text]).collect(), ..kept }
-        }
+        Some(text) => Attached { texts: called.into_iter().chain([text]).collect(), ..kept },
         None => Attached { error: Some("a data: url holds no base64".into()), ..Attached::default() },
     }
 }
 
 fn cut(url: &str) -> String {
     url.chars().take(80).collect()
-}
-
-/// The person gave the file themself: nothing is asked.
-struct Unasked;
-
-impl Desk for Unasked {
-    fn ask(&self, _: Ask) -> BoxFuture<'_, Result<(), Refusal>> {
-        Box::pin(async { Ok(()) })
-    }
-
-    fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
-        Box::pin(async { Err(ToolError::Aborted) })
-    }
 }

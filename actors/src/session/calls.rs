@@ -1,11 +1,14 @@
 //! The tool calls of a step: stored as running, handed to the executor, closed with their results.
 
+use std::sync::Arc;
+
 use actix::prelude::*;
 use protocol::part::{PartKind, Ran, Started, ToolPart};
 use protocol::permission::{Action, Rule};
 use protocol::{CallId, JsonMap, MessageId, Part, PartId, ToolState};
 use serde_json::{Value, json};
 use storage::Change;
+use tools::task::Task;
 
 use super::hand_over::plan_of;
 use super::history::Entry;
@@ -94,7 +97,11 @@ impl Session {
         };
         step.open.insert(part.id.clone(), call.call_id.clone());
         step.has_effects |= tool.traits().changes_files;
-        let (tool, call_id) = (tool.clone(), call.call_id.clone());
+        let (mut tool, call_id) = (tool.clone(), call.call_id.clone());
+        if is_given {
+            // Any agent of theirs may do what a person gives to one.
+            tool = Arc::new(Task::given(step.setup.agents.values().map(AsRef::as_ref)));
+        }
         let (agent, place, gate) = (step.answerer.agent.clone(), step.setup.place.clone(), step.gate.clone());
         let plan = plan_of(&step.setup, &self.state.info);
         let prompt = self.state.turn.as_ref().and_then(|turn| self.state.history.get(turn.answering.last()?));

@@ -11,8 +11,9 @@ use super::Session;
 use super::compaction::carried::carried;
 use super::compaction::view::View;
 use super::request::{Target, compile};
-use super::system_prompt::{reminder, system_prompt};
+use super::system_prompt::{Told, reminder, system_prompt};
 use crate::permission_broker::ruleset;
+use crate::workspace::sources::Guide;
 use crate::workspace::{Answerer, Setup, Toolkit};
 
 /// Most tokens of an answer where the model's own limit is higher or unknown.
@@ -35,10 +36,9 @@ impl Session {
         let steps = self.steps();
         Arc::new(move || {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
-            let mut system = system_prompt(&setup, agent, model, &user, now);
-            if let Some(first) = system.first_mut() {
-                first.push_str(&guides(&toolkit, &rules, model));
-            }
+            let guides = guides(&toolkit, &rules, model);
+            let told = Told { setup: &setup, agent, model, rules: &rules, user: &user, guides: &guides, now_ms: now };
+            let mut system = system_prompt(&told);
             let carried = carried(&View::of(history.entries()), carried_bytes(model));
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
@@ -102,14 +102,10 @@ fn spec(tool: &Arc<dyn AnyTool>, rules: &[protocol::Rule]) -> ToolSpec {
 }
 
 /// What the model is told about tools that come and go, where it is offered one of them.
-fn guides(toolkit: &Toolkit, rules: &[protocol::Rule], model: &Model) -> String {
-    let mut text = String::new();
-    for guide in &toolkit.guides {
-        if offered(toolkit, rules, model).any(|tool| guide.about.iter().any(|name| name == tool.id())) {
-            text.push_str(&format!("\nInstructions from {}:\n{}\n", guide.from, guide.text.trim_end()));
-        }
-    }
-    text
+fn guides<'a>(toolkit: &'a Toolkit, rules: &[protocol::Rule], model: &Model) -> Vec<&'a Guide> {
+    let is_about = |guide: &Guide, tool: &str| guide.about.iter().any(|name| name == tool);
+    let guides = toolkit.guides.iter().filter(|guide| !guide.text.trim().is_empty());
+    guides.filter(|guide| offered(toolkit, rules, model).any(|tool| is_about(guide, tool.id()))).collect()
 }
 
 /// An eighth of the window, at four bytes a token.

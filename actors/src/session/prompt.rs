@@ -4,7 +4,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use actix::prelude::*;
 use protocol::message::UserTime;
-use protocol::part::{PartKind, TextPart};
+use protocol::part::{FilePart, PartKind, TextPart};
 use protocol::prompt::{PartInput, PartInputKind, PromptBody};
 use protocol::{Action, Message, MessageId, MessageWithParts, Part, PartId, Rule, UserMessage};
 use storage::Change;
@@ -197,9 +197,7 @@ fn parts_of(parts: Vec<PartInput>, attached: Vec<Attached>) -> Vec<(Option<PartI
             PartInputKind::File(file) => match files.next() {
                 Some(read) => {
                     stored.extend(read.texts.into_iter().map(|text| (None, synthetic(text))));
-                    if read.is_kept {
-                        stored.push((id, PartKind::File(file)));
-                    }
+                    stored.extend(read.kept.map(|file| (id, PartKind::File(file))));
                 }
                 None => stored.push((id, PartKind::File(file))),
             },
@@ -240,11 +238,17 @@ fn content_of(body: &PromptBody) -> u64 {
     hasher.finish()
 }
 
+/// What a file is told apart by: its url may be stored with its content.
+fn name_of(file: &FilePart) -> &str {
+    let of_path = || file.url.strip_prefix("file:").and_then(|path| path.rsplit('/').next());
+    file.filename.as_deref().or_else(of_path).unwrap_or(&file.url)
+}
+
 /// Returns whether a stored message is what a prompt of its id says: the same own parts, in order.
 pub fn same_content(stored: &MessageWithParts, body: &PromptBody) -> bool {
     let own = stored.parts.iter().filter_map(|part| match &part.kind {
         PartKind::Text(text) if !text.synthetic => Some(format!("text {}", text.text)),
-        PartKind::File(file) => Some(format!("file {}", file.url)),
+        PartKind::File(file) => Some(format!("file {}", name_of(file))),
         PartKind::Agent(agent) => Some(format!("agent {}", agent.name)),
         PartKind::Subtask(task) => Some(format!("subtask {} {}", task.agent, task.prompt)),
         _ => None,
@@ -252,7 +256,7 @@ pub fn same_content(stored: &MessageWithParts, body: &PromptBody) -> bool {
     let said = body.parts.iter().filter_map(|part| match &part.kind {
         PartInputKind::Text { text, synthetic, .. } if *synthetic != Some(true) => Some(format!("text {text}")),
         PartInputKind::Text { .. } => None,
-        PartInputKind::File(file) => Some(format!("file {}", file.url)),
+        PartInputKind::File(file) => Some(format!("file {}", name_of(file))),
         PartInputKind::Agent(agent) => Some(format!("agent {}", agent.name)),
         PartInputKind::Subtask(task) => Some(format!("subtask {} {}", task.agent, task.prompt)),
     });

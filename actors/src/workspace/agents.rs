@@ -1,6 +1,7 @@
 //! The agents: built-in ones, what config changes about them, and those it adds.
 //! Source of names, modes and rules: OpenCode `agent/agent.ts`; the prompts are our own.
 
+use std::borrow::Borrow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -14,12 +15,18 @@ use protocol::permission::{Action, Rule, Ruleset};
 const ALLOW: Action = Action::Allow;
 const ASK: Action = Action::Ask;
 const DENY: Action = Action::Deny;
+/// The agent of prompts where nobody chose one.
+const BUILD: &str = "build";
 
 /// What the rules need to know of the place.
 #[derive(Clone, Debug, Default)]
 pub struct Surroundings {
     /// Where whole tool outputs are kept.
     pub tool_output: PathBuf,
+    /// The top of the project: patterns of files are relative to it.
+    pub worktree: PathBuf,
+    /// Where agents may put temporary files; none where nothing is to be allowed there.
+    pub scratch: Option<PathBuf>,
     /// Directories of skills.
     pub skills: Vec<PathBuf>,
     /// The person's home, for `~` and `$HOME` in patterns.
@@ -32,7 +39,8 @@ impl Surroundings {
     }
 }
 
-/// Returns all agents by name, hidden ones too, in the order clients show them.
+/// Returns all agents by name, hidden ones too, in the order clients show them: the default one first, then by name.
+/// The config is in its normal form: older spellings are agents and rules already.
 pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Agent>> {
     let defaults = defaults(around);
     let settings = global_rules(config, around);
@@ -40,7 +48,7 @@ pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Ag
         .into_iter()
         .map(|(agent, own)| (agent.name.clone(), with_rules(agent, &defaults, own, &settings)))
         .collect();
-    for (name, changes) in config.mode.iter().chain(&config.agent) {
+    for (name, changes) in &config.agent {
         if changes.disable == Some(true) {
             agents.shift_remove(name);
             continue;
@@ -62,7 +70,38 @@ pub fn agents(config: &Config, around: &Surroundings) -> IndexMap<String, Arc<Ag
             agent.permission.push(Rule::new("external_directory", spill, ALLOW));
         }
     }
+    let first = default_agent(config, &agents).ok();
+    agents.sort_by(|a, _, b, _| (first.as_ref() != Some(a), a).cmp(&(first.as_ref() != Some(b), b)));
     agents.into_iter().map(|(name, agent)| (name, Arc::new(agent))).collect()
+}
+
+/// Why there is no agent for prompts that name none.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum DefaultError {
+    /// The config's is not there.
+    #[error("default_agent {0:?} is not known; name a primary agent there")]
+    Unknown(String),
+    /// The config's is not for persons.
+    #[error("default_agent {0:?} is a subagent or hidden; name a primary agent there")]
+    NotPrimary(String),
+    /// All are switched off.
+    #[error("no primary agent is left; every one is disabled in the config")]
+    None,
+}
+
+/// Returns the agent of prompts that name none: the config's, else `build`, else the first a person may choose.
+pub fn default_agent<A: Borrow<Agent>>(config: &Config, agents: &IndexMap<String, A>) -> Result<String, DefaultError> {
+    let is_for_persons = |agent: &Agent| agent.mode != AgentMode::Subagent && !agent.hidden;
+    if let Some(name) = &config.default_agent {
+        let agent = agents.get(name).ok_or_else(|| DefaultError::Unknown(name.clone()))?;
+        let named = || DefaultError::NotPrimary(name.clone());
+        return is_for_persons(agent.borrow()).then(|| name.clone()).ok_or_else(named);
+    }
+    if agents.get(BUILD).is_some_and(|agent| is_for_persons(agent.borrow())) {
+        return Ok(BUILD.to_owned());
+    }
+    let first = agents.iter().find(|(_, agent)| is_for_persons((*agent).borrow()));
+    first.map(|(name, _)| name.clone()).ok_or(DefaultError::None)
 }
 
 fn defaults(around: &Surroundings) -> Ruleset {
@@ -85,7 +124,13 @@ fn external(around: &Surroundings) -> Ruleset {
         Rule::new("external_directory", "*", ASK),
         Rule::new("external_directory", Surroundings::below(&around.tool_output), ALLOW),
     ];
-    rules.extend(around.skills.iter().map(|dir| Rule::new("external_directory", Surroundings::below(dir), ALLOW)));
+    rules.extend(
+        around
+            .scratch
+            .iter()
+            .chain(&around.skills)
+            .map(|dir| Rule::new("external_directory", Surroundings::below(dir), ALLOW)),
+    );
     rules
 }
 
@@ -96,6 +141,7 @@ fn built_in(around: &Surroundings) -> Vec<(Agent, Ruleset)> {
     explore.extend(["grep", "glob", "list", "bash", "webfetch", "websearch", "read"].map(|p| Rule::new(p, "*", ALLOW)));
     explore.extend(external(around));
     let plans = around.tool_output.with_file_name("plans");
+    let own_plans = tools::path::relative(&around.worktree, &plans.join("*.md"));
     vec![
         (
             Agent {
@@ -118,6 +164,7 @@ fn built_in(around: &Surroundings) -> Vec<(Agent, Ruleset)> {
                 Rule::new("external_directory", Surroundings::below(&plans), ALLOW),
                 Rule::new("edit", "*", DENY),
                 Rule::new("edit", ".opencode/plans/*.md", ALLOW),
+                Rule::new("edit", own_plans.to_string_lossy(), ALLOW),
             ],
         ),
         (
@@ -183,7 +230,7 @@ fn hidden(name: &str, prompt: &str) -> Agent {
 fn with_rules(mut agent: Agent, defaults: &Ruleset, own: Ruleset, settings: &Ruleset) -> Agent {
     agent.permission = defaults.iter().cloned().chain(own).chain(settings.iter().cloned()).collect();
     // What talks to nobody and calls nothing stays so, whatever the config says of all agents.
-    if agent.hidden {
+    if agent.hidden && !settings.is_empty() {
         agent.permission.push(Rule::new("*", "*", DENY));
     }
     agent
@@ -206,20 +253,12 @@ fn change(agent: &mut Agent, changes: &AgentConfig, around: &Surroundings) {
     agent.mode = changes.mode.unwrap_or(agent.mode);
     agent.hidden = changes.hidden.unwrap_or(agent.hidden);
     agent.options.extend(changes.options.clone());
-    agent.permission.extend(changes.tools.iter().flatten().map(|(tool, on)| switch(tool, *on)));
     agent.permission.extend(expanded(changes.permission.iter().flat_map(|p| p.rules()), around));
 }
 
 /// The rules config gives to all agents.
 fn global_rules(config: &Config, around: &Surroundings) -> Ruleset {
-    let tools = config.tools.iter().flatten().map(|(tool, on)| switch(tool, *on));
-    tools.chain(expanded(config.permission.iter().flat_map(|p| p.rules()), around)).collect()
-}
-
-/// The rule that switches a tool on or off; those that write files share one permission.
-fn switch(tool: &str, on: bool) -> Rule {
-    let permission = if matches!(tool, "write" | "apply_patch") && !on { "edit" } else { tool };
-    Rule::new(permission, "*", if on { ALLOW } else { DENY })
+    expanded(config.permission.iter().flat_map(|p| p.rules()), around).collect()
 }
 
 /// `~` and `$HOME` at the start of a pattern stand for the home.
@@ -247,6 +286,8 @@ mod tests {
     fn all(config: serde_json::Value) -> IndexMap<String, Arc<Agent>> {
         let around = Surroundings {
             tool_output: "/data/tool-output".into(),
+            worktree: "/work".into(),
+            scratch: Some("/tmp/opencode".into()),
             skills: vec!["/work/.opencode/skill/demo".into()],
             home: "/home/ada".into(),
         };
@@ -260,17 +301,18 @@ mod tests {
     #[test]
     fn the_built_in_agents_are_there_with_their_modes() {
         let agents = all(json!({}));
+        // As OpenCode lists them.
         let listed: Vec<_> = agents.values().map(|a| (a.name.as_str(), a.mode, a.hidden)).collect();
         assert_eq!(
             listed,
             [
                 ("build", AgentMode::Primary, false),
-                ("plan", AgentMode::Primary, false),
-                ("general", AgentMode::Subagent, false),
-                ("explore", AgentMode::Subagent, false),
                 ("compaction", AgentMode::Primary, true),
-                ("title", AgentMode::Primary, true),
+                ("explore", AgentMode::Subagent, false),
+                ("general", AgentMode::Subagent, false),
+                ("plan", AgentMode::Primary, false),
                 ("summary", AgentMode::Primary, true),
+                ("title", AgentMode::Primary, true),
             ]
         );
     }
@@ -283,10 +325,13 @@ mod tests {
         assert_eq!(says(build, "read", "a/.env"), ASK);
         assert_eq!(says(build, "read", ".env.example"), ALLOW);
         assert_eq!(says(build, "external_directory", "/etc/*"), ASK);
-        assert_eq!(says(build, "external_directory", "/data/tool-output/*"), ALLOW);
+        for allowed in ["/data/tool-output/*", "/tmp/opencode/*", "/work/.opencode/skill/demo/*"] {
+            assert_eq!(says(build, "external_directory", allowed), ALLOW);
+        }
         assert_eq!(says(build, "question", "*"), ALLOW);
         assert_eq!(says(&agents["plan"], "edit", "src/x"), DENY);
         assert_eq!(says(&agents["plan"], "edit", ".opencode/plans/a.md"), ALLOW);
+        assert_eq!(says(&agents["plan"], "edit", "../data/plans/a.md"), ALLOW);
         assert_eq!(says(&agents["explore"], "edit", "x"), DENY);
     }
 
@@ -310,5 +355,20 @@ mod tests {
         );
         assert_eq!(agents["rev"].prompt.as_deref(), Some("You review."));
         assert!(!agents.contains_key("general"));
+    }
+
+    #[test]
+    fn the_default_agent_is_one_a_person_may_choose() {
+        let default = |config: serde_json::Value| {
+            let agents = all(config.clone());
+            default_agent(&serde_json::from_value(config).expect("a config"), &agents)
+        };
+        assert_eq!(default(json!({})), Ok("build".into()));
+        assert_eq!(default(json!({ "default_agent": "plan" })), Ok("plan".into()));
+        assert_eq!(default(json!({ "agent": { "build": { "disable": true } } })), Ok("plan".into()));
+        assert_eq!(default(json!({ "default_agent": "zzz" })), Err(DefaultError::Unknown("zzz".into())));
+        assert_eq!(default(json!({ "default_agent": "explore" })), Err(DefaultError::NotPrimary("explore".into())));
+        let off = json!({ "agent": { "build": { "disable": true }, "plan": { "disable": true } } });
+        assert_eq!(default(off), Err(DefaultError::None));
     }
 }

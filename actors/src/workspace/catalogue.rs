@@ -14,13 +14,12 @@ use providers::{Endpoint, OpenError};
 use serde_json::{Value, json};
 use storage::places::Environment;
 
+pub use storage::config::change::HIDDEN;
+
 /// The package of a provider that names none.
 const CHAT: &str = "@ai-sdk/openai-compatible";
 /// Models that come first when nobody chose one. Source: OpenCode `provider/provider.ts`, `sort`.
 const PREFERRED: [&str; 4] = ["gpt-5", "claude-sonnet-4", "big-pickle", "gemini-3-pro"];
-/// What stands for a secret where settings are shown.
-pub const HIDDEN: &str = "***";
-
 /// Providers and models in use.
 #[derive(Clone)]
 pub struct Catalogue {

@@ -10,24 +10,24 @@ use protocol::command::Command;
 use protocol::config::Config;
 use protocol::message::ModelRef;
 use protocol::session::SessionModel;
+use protocol::skill::Skill;
 use storage::Origin;
-use storage::config::{ConfigError, Settings};
+use storage::config::change::HIDDEN;
+use storage::config::{self, ConfigError, Settings, is_set};
 use storage::places::{Environment, Places};
 use storage::project::Identity;
+use storage::skill::SkillPlaces;
 use storage::stamps::Stamps;
-use tools::skill::{Skill, SkillPlaces};
 use tools::{AnyTool, Place};
 
 use super::Http;
-use super::agents::{Surroundings, agents};
+use super::agents::{DefaultError, Surroundings, agents, default_agent};
 use super::catalogue::{Catalogue, Chosen, ModelError};
 use super::commands::commands;
 use super::flags::Flags;
+use super::instructions::pages::Pages;
 use super::instructions::{self, Instruction};
 use super::toolbox::toolbox;
-
-/// The agent of prompts where nobody chose one.
-const DEFAULT_AGENT: &str = "build";
 
 /// What is known of a directory.
 #[derive(Clone)]
@@ -50,8 +50,16 @@ pub struct Setup {
     pub commands: Vec<Command>,
     /// All skills.
     pub skills: Arc<Vec<Skill>>,
-    /// Files of instructions.
+    /// Files of instructions, and then pages.
     pub instructions: Vec<Instruction>,
+    /// How many of them are files.
+    files: usize,
+    /// Addresses of pages of instructions.
+    pub addresses: Vec<String>,
+    /// What was wrong with what was read; it is used as far as it goes.
+    pub warnings: Vec<String>,
+    /// Config directories, from weak to strong, whether they are there or not: they hold tools and plugins, too.
+    pub config_directories: Vec<PathBuf>,
     /// All tools; which are offered is decided at each step.
     pub tools: Vec<Arc<dyn AnyTool>>,
     seen: Stamps,
@@ -76,6 +84,17 @@ pub enum ChoiceError {
     NoAgent {
         /// The one asked for.
         agent: String,
+        /// Those there are.
+        known: Vec<String>,
+    },
+    /// Nobody is there for prompts that name no agent.
+    #[error(transparent)]
+    Default(#[from] DefaultError),
+    /// There is no such command.
+    #[error("Command not found: {command:?}. Available commands: {}", known.join(", "))]
+    NoCommand {
+        /// The one asked for.
+        command: String,
         /// Those there are.
         known: Vec<String>,
     },
@@ -111,30 +130,29 @@ impl Setup {
         environment: &Environment,
         http: &Http,
     ) -> Result<Self, Box<storage::config::Broken>> {
-        let settings = storage::config::load(directory, &identity.worktree, places, environment)?;
+        let settings = config::load(directory, &identity.worktree, places, environment)?;
         let config = Arc::new(settings.config.clone());
         let top = if identity.is_repository { identity.worktree.as_path() } else { directory };
-        let found = SkillPlaces {
-            directory: directory.to_owned(),
-            worktree: top.to_owned(),
-            config_home: Some(places.config.clone()),
-            home: Some(places.home.clone()),
-            extra: config.skills.as_ref().map(|s| s.paths.iter().map(PathBuf::from).collect()).unwrap_or_default(),
-        };
-        let found = found.discover();
-        for warning in &found.warnings {
-            tracing::warn!(%warning, directory = %directory.display(), "a skill is left out");
-        }
-        let skills = Arc::new(found.skills);
+        let config_directories = config::directories(directory, &identity.worktree, places, environment);
+        let found_skills = skill_places(directory, top, &config, places, environment, &config_directories).discover();
+        let skills = Arc::new(found_skills.skills);
         let around = Surroundings {
             tool_output: places.tool_output(),
-            skills: skills.iter().filter_map(|skill| Some(Path::new(&skill.location).parent()?.to_owned())).collect(),
+            worktree: top.to_owned(),
+            scratch: Some(std::env::temp_dir().join("opencode")),
+            skills: skills.iter().filter_map(|skill| Some(skill.directory()?.to_owned())).collect(),
             home: places.home.clone(),
         };
         let agents = agents(&config, &around);
-        let instructions = instructions::read(directory, top, &places.config, &places.home, &config);
+        let around = instructions::Around { directory, worktree: top, places, environment };
+        let found = instructions::read(&around, &config);
         let mut seen = settings.seen.clone();
-        seen.extend(instructions::candidates(directory, top, &places.config, &config));
+        seen.add_all(found.seen);
+        seen.add_all(found_skills.seen);
+        let mut warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+        warnings.extend(found_skills.warnings);
+        warnings.extend(found.warnings);
+        warnings.iter_mut().for_each(|warning| settings.secrets.hide_in_text(warning, HIDDEN));
         let place = Place {
             directory: directory.to_owned(),
             worktree: identity.worktree.clone(),
@@ -153,9 +171,13 @@ impl Setup {
             tools: toolbox(&agents, &skills, &Flags::of(&config, environment, places)),
             agents,
             catalogue: Catalogue::new(&config, environment, &http.client()),
-            commands: commands(&config),
+            commands: commands(&config, &skills),
             skills,
-            instructions,
+            files: found.instructions.len(),
+            instructions: found.instructions,
+            addresses: found.addresses,
+            warnings,
+            config_directories,
             settings,
             seen,
         })
@@ -164,6 +186,26 @@ impl Setup {
     /// Returns whether a file that was read differs now. Blocks.
     pub fn is_stale(&self) -> bool {
         self.seen.is_stale()
+    }
+
+    /// Returns the same with pages of instructions; none where they are there already.
+    pub fn with_pages(&self, pages: &Pages) -> Option<Self> {
+        let told = pages.told(&self.addresses);
+        if self.instructions.get(self.files..) == Some(told.as_slice()) {
+            return None;
+        }
+        let mut setup = self.clone();
+        setup.instructions.truncate(setup.files);
+        setup.instructions.extend(told);
+        Some(setup)
+    }
+
+    /// Returns a command.
+    pub fn command(&self, name: &str) -> Result<&Command, ChoiceError> {
+        self.commands.iter().find(|command| command.name == name).ok_or_else(|| ChoiceError::NoCommand {
+            command: name.to_owned(),
+            known: self.commands.iter().map(|command| command.name.clone()).collect(),
+        })
     }
 
     /// Returns the settings.
@@ -182,7 +224,7 @@ impl Setup {
     /// Returns who answers a prompt: what it names, else the session's last, the agent's, the config's, the first.
     /// What only the session remembers and the config has no more is passed over.
     pub fn answerer(&self, wish: &Wish) -> Result<Answerer, ChoiceError> {
-        let agent = self.agent(&self.agent_name(wish))?.clone();
+        let agent = self.agent(&self.agent_name(wish)?)?.clone();
         let config_model = || {
             let name = self.config().model.as_deref()?;
             Some(ModelRef::parse(name).ok_or_else(|| ModelError::BadName(name.to_owned())))
@@ -199,9 +241,13 @@ impl Setup {
                 None => self.catalogue.default_model().ok_or(ChoiceError::NoModel)?,
             },
         };
-        if let Some(variant) = wish.variant.clone().or_else(|| agent.variant.clone()) {
-            model_ref.variant = Some(variant);
-        }
+        let chosen = self.catalogue.choose(&model_ref)?;
+        // An agent's variant is that of models that have it.
+        let of_agent =
+            || agent.variant.clone().filter(|name| chosen.model.variants.iter().any(|v| v.contains_key(name)));
+        let named = wish.variant.clone().or(model_ref.variant.take());
+        let Some(variant) = named.or_else(of_agent) else { return Ok(Answerer { agent, model_ref, chosen }) };
+        model_ref.variant = Some(variant);
         let chosen = self.catalogue.choose(&model_ref)?;
         Ok(Answerer { agent, model_ref, chosen })
     }
@@ -215,10 +261,40 @@ impl Setup {
         Ok(self.catalogue.choose(of_prompt)?)
     }
 
-    fn agent_name(&self, wish: &Wish) -> String {
+    /// Returns the agent that answers a prompt: the one it names, else the session's last, else the default.
+    pub fn agent_name(&self, wish: &Wish) -> Result<String, ChoiceError> {
         let remembered = wish.last_agent.as_ref().filter(|name| self.agents.contains_key(*name));
-        let named = wish.agent.as_ref().or(remembered).or(self.config().default_agent.as_ref());
-        named.cloned().unwrap_or_else(|| DEFAULT_AGENT.to_owned())
+        match wish.agent.as_ref().or(remembered) {
+            Some(name) => Ok(name.clone()),
+            None => Ok(default_agent(self.config(), &self.agents)?),
+        }
+    }
+}
+
+fn skill_places(
+    directory: &Path,
+    top: &Path,
+    config: &Config,
+    places: &Places,
+    environment: &Environment,
+    config_directories: &[PathBuf],
+) -> SkillPlaces {
+    let extra = config.skills.iter().flat_map(|skills| &skills.paths).map(PathBuf::from).collect();
+    let of_others = !is_set(environment, "OPENCODE_DISABLE_EXTERNAL_SKILLS");
+    let no_claude = ["OPENCODE_DISABLE_CLAUDE_CODE", "OPENCODE_DISABLE_CLAUDE_CODE_SKILLS"];
+    SkillPlaces {
+        directory: directory.to_owned(),
+        worktree: top.to_owned(),
+        // The project's own are found on the way up.
+        config: config_directories
+            .iter()
+            .filter(|dir| !dir.starts_with(top) || **dir == places.config)
+            .cloned()
+            .collect(),
+        home: Some(places.home.clone()),
+        extra,
+        claude: of_others && !no_claude.iter().any(|name| is_set(environment, name)),
+        agents: of_others,
     }
 }
 

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use indexmap::IndexMap;
 use protocol::agent::Agent;
+use protocol::skill::Skill;
 use tools::AnyTool;
-use tools::skill::Skill;
 
 use super::flags::Flags;
 

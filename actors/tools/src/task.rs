@@ -43,7 +43,16 @@ pub struct Task {
 impl Task {
     /// Returns the tool for these agents; those that are only for the person are left out.
     pub fn new<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
-        let agents = agents.filter(|agent| agent.mode != AgentMode::Primary && !agent.hidden).map(|agent| {
+        Self::of(agents.filter(|agent| agent.mode != AgentMode::Primary))
+    }
+
+    /// Returns the tool for work that the person gives themself: any agent may do it that they may choose.
+    pub fn given<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
+        Self::of(agents)
+    }
+
+    fn of<'a>(agents: impl Iterator<Item = &'a Agent>) -> Self {
+        let agents = agents.filter(|agent| !agent.hidden).map(|agent| {
             let about = agent.description.as_deref().unwrap_or("Only when the person names it.");
             (agent.name.clone(), about.to_owned())
         });

@@ -7,7 +7,7 @@ use actix_web::{HttpResponse, ResponseError};
 use actors::mcp_host::McpError;
 use actors::permission_broker::ReplyError;
 use actors::session::CommandError;
-use actors::workspace::SetupError;
+use actors::workspace::{ChoiceError, SetupError};
 use protocol::SessionId;
 use serde_json::{Value, json};
 use storage::config::ConfigError;
@@ -171,6 +171,7 @@ impl From<CommandError> for ApiError {
         let message = error.to_string();
         match error {
             CommandError::NotFound(_) | CommandError::NoMessage(_) | CommandError::NoPart(_) => Self::NotFound(message),
+            CommandError::Choice(ChoiceError::NoCommand { .. }) => Self::NotFound(message),
             CommandError::Busy(id) => Self::Busy(id),
             CommandError::Taken(_) => Self::Conflict(message),
             CommandError::Invalid(_) | CommandError::Choice(_) => Self::payload(message),

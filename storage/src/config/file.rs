@@ -5,10 +5,12 @@ use std::path::{Path, PathBuf};
 use jsonc_parser::ast;
 use jsonc_parser::common::Ranged;
 use jsonc_parser::{ParseOptions, parse_to_ast, parse_to_serde_value};
-use protocol::config::Config;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::reference::{self, Secrets};
+use super::schema::SETTINGS;
+use super::shape;
 use crate::places::Environment;
 
 /// Deepest nesting that is read.
@@ -70,6 +72,22 @@ impl std::fmt::Display for Issue {
     }
 }
 
+/// What is odd about a file that is used nevertheless.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Warning {
+    /// The file.
+    pub file: PathBuf,
+    /// What is odd.
+    #[serde(flatten)]
+    pub issue: Issue,
+}
+
+impl std::fmt::Display for Warning {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{}:{}", self.file.display(), self.issue)
+    }
+}
+
 impl ConfigError {
     /// Returns the file.
     pub fn path(&self) -> &Path {
@@ -79,8 +97,21 @@ impl ConfigError {
     }
 }
 
-/// Reads a file; none where there is none, or an empty one.
-pub fn read(path: &Path, environment: &Environment) -> Result<Option<Value>, ConfigError> {
+/// What a file says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Content {
+    /// Its settings, references filled in.
+    pub value: Value,
+    /// What is odd about it.
+    pub warnings: Vec<Warning>,
+    /// Values that must not be shown.
+    pub secrets: Secrets,
+    /// Files it refers to.
+    pub files: Vec<PathBuf>,
+}
+
+/// Reads a file's text; none where there is none, or an empty one.
+pub fn text(path: &Path) -> Result<Option<String>, ConfigError> {
     let unreadable = |message: String| ConfigError::Unreadable { path: path.to_owned(), message };
     match std::fs::metadata(path) {
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
@@ -91,63 +122,53 @@ pub fn read(path: &Path, environment: &Environment) -> Result<Option<Value>, Con
         Ok(_) => {}
     }
     let text = std::fs::read_to_string(path).map_err(|error| unreadable(error.to_string()))?;
-    let text = text.strip_prefix('\u{feff}').unwrap_or(&text);
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    parse(path, text, environment).map(Some)
+    let text = text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text);
+    Ok(Some(text).filter(|text| !text.trim().is_empty()))
 }
 
-/// Reads settings from text, checks them, and fills `{env:NAME}` and `{file:PATH}` in.
-pub fn parse(path: &Path, text: &str, environment: &Environment) -> Result<Value, ConfigError> {
-    let options = ParseOptions::default();
+/// Reads a file; none where there is none, or an empty one.
+pub fn read(path: &Path, environment: &Environment) -> Result<Option<Content>, ConfigError> {
+    text(path)?.map(|text| parse(path, &text, environment)).transpose()
+}
+
+/// Reads settings from text, fills references in, and checks them.
+pub fn parse(path: &Path, text: &str, environment: &Environment) -> Result<Content, ConfigError> {
+    let raw = json(path, text)?;
+    let mut value = raw.clone();
+    let filled = reference::fill_in(&mut value, path.parent().unwrap_or(Path::new("")), environment);
+    let found = shape::check(&SETTINGS, &value, &raw);
+    let issue = |(keys, message): (Vec<String>, String)| Issue { line: line_of(text, &keys), path: keys, message };
+    let issues: Vec<Issue> = filled.bad.into_iter().chain(found.wrong).map(issue).collect();
+    if !issues.is_empty() {
+        return Err(ConfigError::Invalid { path: path.to_owned(), issues });
+    }
+    let warning = |found| Warning { file: path.to_owned(), issue: issue(found) };
+    Ok(Content {
+        value,
+        warnings: found.unknown.into_iter().map(warning).collect(),
+        secrets: filled.secrets,
+        files: filled.files,
+    })
+}
+
+/// Reads an object from text that may have comments and commas at the end.
+pub fn json(path: &Path, text: &str) -> Result<Value, ConfigError> {
     if depth(text) > MAX_DEPTH {
         let message = format!("it is nested deeper than {MAX_DEPTH} levels");
         return Err(ConfigError::Unreadable { path: path.to_owned(), message });
     }
-    let mut value: Value = parse_to_serde_value(text, &options).map_err(|error| ConfigError::Json {
+    let value: Value = parse_to_serde_value(text, &ParseOptions::default()).map_err(|error| ConfigError::Json {
         path: path.to_owned(),
         line: error.line_display(),
         column: error.column_display(),
         message: format!("{}. Mend the JSON there; comments and trailing commas are fine.", error.kind()),
     })?;
-    let base = path.parent().unwrap_or(Path::new(""));
-    fill_in(&mut value, base, environment);
     if !value.is_object() {
         let issue =
             Issue { path: Vec::new(), message: "settings must be one JSON object { … }".into(), line: Some(1) };
         return Err(ConfigError::Invalid { path: path.to_owned(), issues: vec![issue] });
     }
-    typed(path, &value, Some(text))?;
     Ok(value)
-}
-
-/// Checks that each value is what its key needs. `text` gives lines to the issues.
-pub fn typed(path: &Path, value: &Value, text: Option<&str>) -> Result<Config, ConfigError> {
-    serde_path_to_error::deserialize(value).map_err(|error| {
-        let keys: Vec<String> = error
-            .path()
-            .iter()
-            .filter_map(|segment| match segment {
-                serde_path_to_error::Segment::Map { key } => Some(key.clone()),
-                serde_path_to_error::Segment::Seq { index } => Some(index.to_string()),
-                _ => None,
-            })
-            .collect();
-        let line = text.and_then(|text| line_of(text, &keys));
-        let message = explain(&keys, &error.into_inner().to_string());
-        ConfigError::Invalid { path: path.to_owned(), issues: vec![Issue { path: keys, message, line }] }
-    })
-}
-
-/// What serde says, with the words that help where it has none.
-fn explain(keys: &[String], said: &str) -> String {
-    match keys.first().map(String::as_str) {
-        Some("permission") if said.contains("untagged") => {
-            "must be \"allow\", \"ask\" or \"deny\", or an object that says so for each permission and pattern".into()
-        }
-        _ => said.to_owned(),
-    }
 }
 
 /// The line of the value under these keys, or of the nearest one above that is there.
@@ -174,69 +195,41 @@ fn line_of(text: &str, keys: &[String]) -> Option<usize> {
     Some(text.get(..start)?.bytes().filter(|byte| *byte == b'\n').count() + 1)
 }
 
-/// Deepest nesting of brackets outside of strings: the parser behind has no limit of its own.
+/// Deepest nesting of brackets outside of strings and comments: the parser behind has no limit of its own.
 fn depth(text: &str) -> usize {
     let (mut depth, mut deepest) = (0_usize, 0_usize);
-    let (mut quote, mut escaped) = (None, false);
-    for byte in text.bytes() {
-        match (quote, byte) {
-            (Some(_), _) if escaped => escaped = false,
-            (Some(_), b'\\') => escaped = true,
-            (Some(open), _) if open == byte => quote = None,
-            (Some(_), _) => {}
-            (None, b'"' | b'\'') => quote = Some(byte),
-            (None, b'{' | b'[') => {
+    let mut rest = text.as_bytes();
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
+        match byte {
+            b'"' | b'\'' => rest = after_string(rest, *byte),
+            b'/' if after.first() == Some(&b'/') => rest = after_any(rest, b"\n"),
+            b'/' if after.first() == Some(&b'*') => rest = after_any(after.get(1..).unwrap_or_default(), b"*/"),
+            b'{' | b'[' => {
                 depth += 1;
                 deepest = deepest.max(depth);
             }
-            (None, b'}' | b']') => depth = depth.saturating_sub(1),
+            b'}' | b']' => depth = depth.saturating_sub(1),
             _ => {}
         }
     }
     deepest
 }
 
-/// Replaces `{env:NAME}` and `{file:PATH}` in all strings. What isn't there becomes empty text.
-fn fill_in(value: &mut Value, base: &Path, environment: &Environment) {
-    match value {
-        Value::String(text) if text.contains("{env:") || text.contains("{file:") => {
-            *text = filled(text, base, environment);
+/// What comes after the end of a string.
+fn after_string(mut rest: &[u8], quote: u8) -> &[u8] {
+    loop {
+        match rest {
+            [b'\\', _, after @ ..] => rest = after,
+            [byte, after @ ..] if *byte == quote => return after,
+            [_, after @ ..] => rest = after,
+            [] => return rest,
         }
-        Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, base, environment)),
-        Value::Object(map) => map.values_mut().for_each(|item| fill_in(item, base, environment)),
-        _ => {}
     }
 }
 
-fn filled(text: &str, base: &Path, environment: &Environment) -> String {
-    let mut out = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(open) = rest.find('{') {
-        let (before, from) = rest.split_at(open);
-        out.push_str(before);
-        let reference = from.find('}').and_then(|close| from.get(1..close).map(|inner| (inner, close)));
-        match reference.and_then(|(inner, close)| resolve(inner, base, environment).map(|value| (value, close))) {
-            Some((value, close)) => {
-                out.push_str(&value);
-                rest = from.get(close + 1..).unwrap_or_default();
-            }
-            None => {
-                out.push('{');
-                rest = from.get(1..).unwrap_or_default();
-            }
-        }
-    }
-    out + rest
-}
-
-fn resolve(reference: &str, base: &Path, environment: &Environment) -> Option<String> {
-    if let Some(name) = reference.strip_prefix("env:") {
-        return Some(environment.get(name.trim()).unwrap_or_default().to_owned());
-    }
-    let path = reference.strip_prefix("file:")?.trim();
-    let path = match (path.strip_prefix("~/"), environment.get("HOME")) {
-        (Some(below), Some(home)) => Path::new(home).join(below),
-        _ => base.join(path),
-    };
-    Some(std::fs::read_to_string(path).unwrap_or_default().trim().to_owned())
+/// What comes after the next of these bytes.
+fn after_any<'a>(rest: &'a [u8], end: &[u8]) -> &'a [u8] {
+    let found = rest.windows(end.len()).position(|window| window == end);
+    found.and_then(|at| rest.get(at + end.len()..)).unwrap_or_default()
 }

@@ -36,6 +36,11 @@ impl World {
         let work = self.root.path().join("work");
         load(&work.join("sub"), &work, &Places::of(&self.environment), &self.environment)
     }
+
+    fn load_in(&self, environment: &Environment) -> Result<Settings, Box<Broken>> {
+        let work = self.root.path().join("work");
+        load(&work.join("sub"), &work, &Places::of(environment), environment)
+    }
 }
 
 #[test]
@@ -52,6 +57,129 @@ fn nearer_files_are_stronger_and_key_order_stays() {
     assert_eq!(settings.config.model.as_deref(), Some("c/d"));
     assert_eq!(settings.config.instructions, ["one", "two"]);
     assert_eq!(settings.merged["permission"], json!({ "bash": "allow", "edit": "deny" }));
+    assert_eq!(settings.warnings, []);
+}
+
+#[test]
+fn config_directories_come_after_files_and_the_nearest_of_the_project_is_the_strongest() {
+    let world = World::new();
+    world
+        .write("work/.opencode/opencode.json", r#"{"username":"top","model":"top/m"}"#)
+        .write("work/sub/.opencode/opencode.jsonc", r#"{"username":"sub"}"#)
+        .write("work/sub/opencode.json", r#"{"username":"file","model":"file/m","small_model":"file/m"}"#)
+        .write(".opencode/opencode.json", r#"{"default_agent":"plan"}"#)
+        .write("dir/opencode.json", r#"{"share":"manual"}"#)
+        .write("named.json", r#"{"small_model":"named/m","default_agent":"named","snapshot":false}"#);
+    let at = |path: &str| world.root.path().join(path).to_string_lossy().into_owned();
+    let environment = Environment::from_iter([
+        ("HOME", at("")),
+        ("OPENCODE_CONFIG", at("named.json")),
+        ("OPENCODE_CONFIG_DIR", at("dir")),
+        ("OPENCODE_CONFIG_CONTENT", r#"{"subagent_depth":4}"#.to_owned()),
+        ("OPENCODE_DISABLE_PRUNE", "true".to_owned()),
+    ]);
+    let merged = world.load_in(&environment).expect("settings").merged;
+    let wanted = json!({
+        "small_model": "file/m", "default_agent": "plan", "snapshot": false, "username": "sub", "model": "top/m",
+        "share": "manual", "subagent_depth": 4, "compaction": { "prune": false },
+    });
+    assert_eq!(merged, wanted);
+
+    let mut off: Vec<(&str, String)> = vec![("HOME", at("")), ("OPENCODE_CONFIG", at("gone.json"))];
+    off.push(("OPENCODE_DISABLE_PROJECT_CONFIG", "1".into()));
+    let settings = world.load_in(&Environment::from_iter(off)).expect("settings");
+    assert_eq!(settings.merged, json!({ "default_agent": "plan" }));
+    assert!(settings.warnings[0].to_string().contains("OPENCODE_CONFIG names it"), "{:?}", settings.warnings);
+}
+
+#[test]
+fn markdown_files_are_agents_modes_and_commands() {
+    let world = World::new();
+    world
+        .write(
+            "work/opencode.json",
+            r#"{"agent":{"rev":{"model":"a/b"}},"command":{"greet":{"template":"x","model":"a/b"}}}"#,
+        )
+        .write(
+            "work/.opencode/agent/rev.md",
+            "---\ndescription: reviews\nmode: subagent\nreasoningEffort: low\n---\nYou review.\n",
+        )
+        .write("work/.opencode/agents/team/lead.md", "Leads.")
+        .write("work/.opencode/mode/calm.md", "---\ntools:\n  write: false\n---\nCalm.")
+        .write("work/sub/.opencode/commands/git/log.md", "---\ndescription: shows\nagent:\n---\nShow $1\n")
+        .write("work/.opencode/command/greet.md", "---\nsubtask: true\n---\nHello")
+        .write("work/.opencode/command/odd.md", "---\n[\n---\nx");
+    let settings = world.load().expect("settings");
+    let agent = &settings.merged["agent"];
+    let rev = json!({
+        "model": "a/b", "options": { "reasoningEffort": "low" }, "permission": {}, "name": "rev",
+        "description": "reviews", "mode": "subagent", "prompt": "You review.", "reasoningEffort": "low",
+    });
+    assert_eq!(agent["rev"], rev);
+    assert_eq!(agent["team/lead"]["prompt"], "Leads.");
+    assert_eq!((&agent["calm"]["mode"], &agent["calm"]["permission"]), (&json!("primary"), &json!({ "edit": "deny" })));
+    let wanted = json!({
+        "greet": { "template": "Hello", "model": "a/b", "subtask": true },
+        "git/log": { "description": "shows", "template": "Show $1" },
+    });
+    assert_eq!(settings.merged["command"], wanted);
+    let odd: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
+    assert!(odd.len() == 1 && odd[0].contains("odd.md") && odd[0].contains("left out"), "{odd:?}");
+
+    assert!(!settings.seen.is_stale());
+    world.write("work/sub/.opencode/commands/new.md", "new");
+    assert!(settings.seen.is_stale(), "a new file is noticed");
+}
+
+#[test]
+fn a_wrong_agent_file_is_named_with_its_line() {
+    let world = World::new();
+    world.write("work/.opencode/agent/rev.md", "---\ndescription: x\nmode: subagnt\n---\nYou review.\n");
+    let error = world.load().expect_err("broken").error.to_string();
+    assert!(error.ends_with(r#"rev.md:3: mode: Expected "subagent" | "primary" | "all", got "subagnt""#), "{error}");
+}
+
+#[test]
+fn unknown_keys_are_reported_with_file_line_and_a_hint() {
+    let world = World::new();
+    world.write("work/opencode.json", "{\n  \"troupe\": {\n    \"retry\": { \"max_atempts\": 1 }\n  }\n}");
+    let settings = world.load().expect("settings");
+    let told = settings.warnings[0].to_string();
+    assert!(
+        told.ends_with(
+            r#"opencode.json:3: troupe.retry.max_atempts: unknown setting, it is ignored; did you mean "max_attempts"?"#
+        ),
+        "{told}"
+    );
+}
+
+#[test]
+fn what_is_filled_in_and_secret_is_known_and_never_printed() {
+    let world = World::new().with("MY_TOKEN", "hush-hush");
+    world.write("work/opencode.json", r#"{"instructions":["https://h/{env:MY_TOKEN}/x"]}"#);
+    let settings = world.load().expect("settings");
+    let mut shown = settings.merged.clone();
+    settings.secrets.hide_in(&mut shown, "***");
+    assert_eq!(shown["instructions"], json!(["https://h/***/x"]));
+    world.write("work/opencode.json", r#"{"share":"{env:MY_TOKEN}"}"#);
+    let error = world.load().expect_err("broken").error.to_string();
+    assert!(error.contains("{env:MY_TOKEN}") && !error.contains("hush"), "{error}");
+}
+
+#[test]
+fn a_file_reference_to_nothing_is_an_error_and_a_change_of_the_file_is_noticed() {
+    let world = World::new();
+    world.write("work/opencode.json", "{\n\"username\": \"{file:name.txt}\"}");
+    let error = world.load().expect_err("broken").error.to_string();
+    assert!(
+        error.contains("opencode.json:2: username: bad file reference") && error.contains("does not exist"),
+        "{error}"
+    );
+    world.write("work/name.txt", "ada");
+    let settings = world.load().expect("settings");
+    assert_eq!(settings.config.username.as_deref(), Some("ada"));
+    world.write("work/name.txt", "grace");
+    assert!(settings.seen.is_stale());
 }
 
 #[test]
@@ -101,8 +229,10 @@ fn env_and_file_references_are_filled_in() {
 #[test]
 fn nesting_without_end_is_refused() {
     let world = World::new();
-    world.write("work/opencode.json", &"[".repeat(100_000));
-    assert!(matches!(world.load().expect_err("broken").error, ConfigError::Unreadable { .. }));
+    for before in ["", "// don't\n", "/* isn't */", "{\"a\": "] {
+        world.write("work/opencode.json", &format!("{before}{}", "[".repeat(100_000)));
+        assert!(matches!(world.load().expect_err("broken").error, ConfigError::Unreadable { .. }), "{before}");
+    }
 }
 
 proptest! {

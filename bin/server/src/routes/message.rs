@@ -1,11 +1,12 @@
 //! Messages of a session: giving prompts and commands, and reading what was said.
 
 use actix_web::{HttpRequest, HttpResponse, web};
+use actors::runtime::command::Called;
 use actors::session::command::RemoveMessage;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE_NO_PAD};
-use protocol::prompt::{PromptBody, ShellBody, SummarizeBody};
-use protocol::{MessageId, MessageWithParts};
+use protocol::prompt::{CommandBody, InitBody, PromptBody, ShellBody, SummarizeBody};
+use protocol::{MessageId, MessageWithParts, SessionId};
 use serde::{Deserialize, Serialize};
 use storage::store::Cursor;
 
@@ -24,6 +25,8 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/session/{id}/message/{message}", web::delete().to(delete))
         .route("/session/{id}/prompt_async", web::post().to(prompt_async))
         .route("/session/{id}/shell", web::post().to(shell))
+        .route("/session/{id}/command", web::post().to(command))
+        .route("/session/{id}/init", web::post().to(init))
         .route("/session/{id}/summarize", web::post().to(summarize));
 }
 
@@ -62,6 +65,54 @@ async fn shell(
     let body = ShellBody { message_id: Some(prompt.clone()), ..body.0 };
     let end = server.runtime.shell(&id, body).await?;
     Ok(web::Json(wait::answer(&server, &id, &prompt, end).await?))
+}
+
+/// Answers when the turn of a command has ended, with its last message.
+async fn command(
+    server: web::Data<Server>,
+    id: web::Path<String>,
+    body: Json<CommandBody>,
+) -> Result<web::Json<MessageWithParts>, ApiError> {
+    Ok(web::Json(run_command(server, ids::session(&id)?, body.0).await?))
+}
+
+/// Runs the command `init`, and answers when its turn has ended.
+async fn init(
+    server: web::Data<Server>,
+    id: web::Path<String>,
+    body: Json<InitBody>,
+) -> Result<web::Json<bool>, ApiError> {
+    let InitBody { model_id, provider_id, message_id } = body.0;
+    let body = CommandBody {
+        message_id: Some(message_id),
+        agent: None,
+        model: Some(format!("{provider_id}/{model_id}")),
+        arguments: String::new(),
+        command: "init".into(),
+        variant: None,
+        parts: Vec::new(),
+    };
+    run_command(server, ids::session(&id)?, body).await?;
+    Ok(web::Json(true))
+}
+
+/// Runs a command. Its end is told also when the client has hung up meanwhile.
+async fn run_command(
+    server: web::Data<Server>,
+    id: SessionId,
+    body: CommandBody,
+) -> Result<MessageWithParts, ApiError> {
+    let (name, arguments) = (body.command.clone(), body.arguments.clone());
+    let Called { prompt, end, is_known } = server.runtime.command(&id, body).await?;
+    let io = server.runtime.io().clone();
+    let run = io.spawn(async move {
+        let answer = wait::answer(&server, &id, &prompt, end).await?;
+        if !is_known {
+            server.runtime.command_executed(&id, name, arguments, answer.info.id().clone()).await;
+        }
+        Ok(answer)
+    });
+    run.await.map_err(|error| ApiError::Internal(error.to_string()))?
 }
 
 /// Answers when the summary is written.

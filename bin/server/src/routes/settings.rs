@@ -1,24 +1,24 @@
 //! What a directory is set up with: settings, providers, agents, commands, skills, tools.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use actix_web::web;
 use actors::workspace::{GetTools, Patience, Setup};
 use protocol::agent::Agent;
 use protocol::command::Command;
+use protocol::skill::Skill;
 use serde_json::{Value, json};
+use storage::config::Settings;
+use storage::config::change::{self, HIDDEN, SCHEMA, Target};
 use storage::places::Environment;
 use tools::format::FormatterStatus;
-use tools::skill::Skill;
 
 use super::get;
+use crate::body::Json;
 use crate::error::ApiError;
 use crate::place::Place;
 use crate::{Server, secrets};
 
-/// Where the shape of the settings is described.
-const SCHEMA: &str = "https://opencode.ai/config.json";
 /// The order in which OpenCode lists its tools; others come after them.
 const TOOL_ORDER: [&str; 14] = [
     "invalid",
@@ -40,7 +40,10 @@ const TOOL_ORDER: [&str; 14] = [
 /// Adds the routes.
 pub fn configure(app: &mut web::ServiceConfig) {
     app.route("/config", get().to(config))
+        .route("/config", web::patch().to(change_config))
         .route("/global/config", get().to(global_config))
+        .route("/global/config", web::patch().to(change_global_config))
+        .route("/troupe/config", get().to(warnings))
         .route("/config/providers", get().to(providers))
         .route("/provider", get().to(all_providers))
         .route("/provider/auth", get().to(nothing))
@@ -60,10 +63,45 @@ async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
 /// Tells the settings of a directory, all files merged, secrets hidden.
 async fn config(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
     let setup = setup(&server, &place).await?;
-    let mut shown = setup.settings.merged.clone();
+    let mut shown = shown(&setup.settings);
     with_defaults(&mut shown, &server.runtime.environment);
-    secrets::hide_in_settings(&mut shown);
     Ok(web::Json(shown))
+}
+
+fn shown(settings: &Settings) -> Value {
+    let mut shown = settings.merged.clone();
+    secrets::hide_in_settings(&mut shown);
+    settings.secrets.hide_in(&mut shown, HIDDEN);
+    shown
+}
+
+/// Changes the directory's own settings file. As on the wire it answers with the change, and tells clients to read
+/// anew; running turns and streams go on.
+async fn change_config(
+    server: web::Data<Server>,
+    place: Place,
+    body: Json<Value>,
+) -> Result<web::Json<Value>, ApiError> {
+    checked(&body.0)?;
+    let target = Target::Directory(place.0.clone());
+    server.runtime.change_settings(&place.0, target, body.0.clone()).await?;
+    let origin = setup(&server, &place).await.map(|setup| setup.origin.clone());
+    server.runtime.disposed(vec![place.0.clone()], origin.ok());
+    Ok(web::Json(body.0))
+}
+
+/// Changes the settings that hold for all directories, and answers with them.
+async fn change_global_config(server: web::Data<Server>, body: Json<Value>) -> Result<web::Json<Value>, ApiError> {
+    checked(&body.0)?;
+    let at = server.runtime.places.config.clone();
+    server.runtime.change_settings(&at, Target::Global, body.0).await?;
+    server.runtime.all_disposed();
+    global_config(server).await
+}
+
+fn checked(patch: &Value) -> Result<(), ApiError> {
+    let problems = change::problems(patch);
+    if problems.is_empty() { Ok(()) } else { Err(ApiError::payload(problems.join("\n"))) }
 }
 
 /// Adds what clients read without asking whether it is there.
@@ -84,18 +122,19 @@ fn with_defaults(settings: &mut Value, environment: &Environment) {
 
 /// Tells the settings that hold for all directories.
 async fn global_config(server: web::Data<Server>) -> Result<web::Json<Value>, ApiError> {
-    let places = server.runtime.places.clone();
-    let home = places.home.to_string_lossy().into_owned();
-    // The global files alone: no project's, and none that the environment names.
-    let environment = Environment::from_iter([("HOME", home.as_str()), ("OPENCODE_DISABLE_PROJECT_CONFIG", "1")]);
-    let load = move || storage::config::load(&places.config, Path::new("/"), &places, &environment);
+    let (places, environment) = (server.runtime.places.clone(), server.runtime.environment.clone());
+    let load = move || storage::config::load_global(&places, &environment);
     let loaded = tokio::task::spawn_blocking(load).await.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let mut shown = loaded.map_err(|broken| ApiError::Config(broken.error.into()))?.merged;
+    let mut shown = shown(&loaded.map_err(|broken| ApiError::Config(broken.error.into()))?);
     if let Some(settings) = shown.as_object_mut() {
         settings.entry("$schema").or_insert_with(|| json!(SCHEMA));
     }
-    secrets::hide_in_settings(&mut shown);
     Ok(web::Json(shown))
+}
+
+/// Tells what is odd about the directory's settings: each line names a file, what is wrong in it, and what to do.
+async fn warnings(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
+    Ok(web::Json(json!({ "warnings": setup(&server, &place).await?.warnings })))
 }
 
 fn shown_providers(setup: &Setup) -> Vec<Value> {
@@ -119,8 +158,19 @@ async fn all_providers(server: web::Data<Server>, place: Place) -> Result<web::J
     Ok(web::Json(json!({ "all": all, "default": default, "connected": connected })))
 }
 
-async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Arc<Agent>>>, ApiError> {
-    Ok(web::Json(setup(&server, &place).await?.agents.values().cloned().collect()))
+async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Value>>, ApiError> {
+    let setup = setup(&server, &place).await?;
+    let shown = |agent: &Arc<Agent>| {
+        let mut shown = serde_json::to_value(agent).unwrap_or_default();
+        // As on the wire: what the config could have said of an agent it names, and didn't, is null.
+        if let Some(shown) = shown.as_object_mut().filter(|_| setup.config().agent.contains_key(&agent.name)) {
+            for key in ["hidden", "topP", "temperature", "color", "variant", "steps"] {
+                shown.entry(key).or_insert(Value::Null);
+            }
+        }
+        shown
+    };
+    Ok(web::Json(setup.agents.values().map(shown).collect()))
 }
 
 async fn commands(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Command>>, ApiError> {
