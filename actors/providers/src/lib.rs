@@ -6,6 +6,7 @@
 //! [`Endpoint`] says all an adapter needs, and [`open`] picks the adapter. Nothing is tried again here but a request
 //! whose key was refused and could be refreshed ([`Credential`]): an error says of which [`ErrorClass`] it is, and the
 //! Processor decides. Start at `chat`, the format most servers speak; [`demo`] needs no server at all.
+//! [`models`] is what is known of vendors' models.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -29,6 +30,7 @@ mod endpoint;
 mod error;
 mod gemini;
 mod media;
+pub mod models;
 mod names;
 mod options;
 mod responses;

@@ -292,6 +292,7 @@ fn model_info(provider: &str, key: &str, npm: &str, config: &ModelConfig) -> Mod
             input: cost.input,
             output: cost.output,
             cache: CacheCost { read: cost.cache_read, write: cost.cache_write },
+            ..Cost::default()
         }),
         limit: config.limit.map_or_else(Limit::default, |limit| Limit {
             context: limit.context,
