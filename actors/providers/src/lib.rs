@@ -6,7 +6,7 @@
 //! [`Endpoint`] says all an adapter needs, and [`open`] picks the adapter. Nothing is tried again here but a request
 //! whose key was refused and could be refreshed ([`Credential`]): an error says of which [`ErrorClass`] it is, and the
 //! Processor decides. Start at `chat`, the format most servers speak; [`demo`] needs no server at all.
-//! [`models`] is what is known of vendors' models.
+//! [`models`] is what is known of vendors' models, [`auth`] the logins that are kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -18,6 +18,7 @@ use protocol::model::{ModelEvent, ModelRequest};
 mod adapter;
 mod answer;
 mod anthropic;
+pub mod auth;
 mod azure;
 mod call;
 mod chat;
