@@ -29,7 +29,7 @@ use crate::session_registry::{
 };
 use crate::slug::slug;
 use crate::supervisor::{self, FateLine, Intensity, Name};
-use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Workspace, WorkspaceDeps};
+use crate::workspace::{Freshness, GetSetup, Setup, TakeSnapshot, Vendors, Workspace, WorkspaceDeps};
 
 /// How long a command of the edge may wait for a place and for its session.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -82,6 +82,8 @@ pub struct Runtime {
     pub faults: Faults,
     /// Child processes.
     pub processes: Processes,
+    /// Where providers come from.
+    pub vendors: Vendors,
     /// The version of this program.
     pub version: Arc<str>,
     io: Handle,
@@ -151,13 +153,14 @@ impl Runtime {
         let faults = Faults::parse(environment.get("TROUPE_FAULT").unwrap_or_default());
         let version: Arc<str> = options.version.into();
         let http = crate::workspace::Http::new(&version);
+        let vendors = Vendors::new(&places, clock.clone(), http.clone());
         let workspace = WorkspaceDeps {
             journal: journal.clone(),
             store: store.clone(),
             clock: clock.clone(),
             places: places.clone(),
             environment: environment.clone(),
-            http: http.clone(),
+            vendors: vendors.clone(),
             io: io.clone(),
         };
         let session: SessionTemplate = {
@@ -206,6 +209,7 @@ impl Runtime {
             environment,
             faults,
             processes,
+            vendors,
             version,
             io,
             database,

@@ -28,11 +28,12 @@ pub mod instructions;
 pub mod setup;
 mod toolbox;
 
+pub use catalogue::Vendors;
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 
 /// The HTTP client of all providers and fetches, made when it is first needed: reading the system's certificates takes
 /// longer than all the rest of the start.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Http {
     user_agent: Arc<str>,
     client: Arc<OnceLock<sse::Client>>,
@@ -122,8 +123,8 @@ pub struct WorkspaceDeps {
     pub places: Arc<Places>,
     /// What the service was started with.
     pub environment: Arc<Environment>,
-    /// Shared by all providers.
-    pub http: Http,
+    /// Where providers come from.
+    pub vendors: Vendors,
     /// Where work runs that waits.
     pub io: Handle,
 }
@@ -248,7 +249,7 @@ impl Handler<GetSetup> for Workspace {
             let of = identity.clone();
             let read = move || match setup {
                 Some(setup) if !setup.is_stale() => Ok(setup),
-                _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.http).map(Arc::new),
+                _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.vendors).map(Arc::new),
             };
             (tokio::task::spawn_blocking(read).await, is_new.then_some(known), identity)
         });

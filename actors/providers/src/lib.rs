@@ -44,7 +44,7 @@ mod vendors;
 pub use credential::{Access, AwsKeys, Credential, Secret};
 pub use endpoint::{Endpoint, OpenError};
 pub use error::{ErrorClass, ProviderError};
-pub use vendors::open;
+pub use vendors::{open, speaks};
 
 /// Speaks to one vendor.
 pub trait Provider: Send + Sync {

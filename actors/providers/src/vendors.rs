@@ -93,6 +93,11 @@ pub fn open(endpoint: &Endpoint, client: Client) -> Result<Arc<dyn Provider>, Op
     })
 }
 
+/// Returns whether the wire format of a package is spoken.
+pub fn speaks(npm: &str) -> bool {
+    !NOT_SPOKEN.contains(&npm)
+}
+
 fn call_ids() -> IdSource {
     let ids = Ids::new(Arc::new(SystemClock), 0);
     Arc::new(move || ids.call())
