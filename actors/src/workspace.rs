@@ -29,6 +29,7 @@ pub mod setup;
 mod toolbox;
 
 pub use catalogue::Vendors;
+pub use providers::{auth, models};
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 
 /// The HTTP client of all providers and fetches, made when it is first needed: reading the system's certificates takes

@@ -1,5 +1,7 @@
 //! The commands, one file each.
 
+pub mod auth;
+pub mod models;
 pub mod run;
 pub mod serve;
 pub mod tui;

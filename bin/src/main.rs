@@ -32,6 +32,11 @@ enum Command {
     Serve(commands::serve::Serve),
     /// Give a prompt and print the answer
     Run(Box<commands::run::Run>),
+    /// List the models that can be used, as PROVIDER/MODEL
+    Models(commands::models::Models),
+    /// Log in to providers and out again
+    #[command(subcommand)]
+    Auth(commands::auth::Auth),
     /// Ends child processes when the service goes; started by the service itself
     #[command(hide = true)]
     Guard,
@@ -44,6 +49,8 @@ fn main() -> ExitCode {
         None => cli.tui.run(),
         Some(Command::Serve(serve)) => serve.run(),
         Some(Command::Run(run)) => run.run(),
+        Some(Command::Models(models)) => models.run(),
+        Some(Command::Auth(auth)) => auth.run(),
         Some(Command::Guard) => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
     };
     match result {

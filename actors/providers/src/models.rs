@@ -32,7 +32,7 @@ use serde::Deserialize;
 
 pub use compact::{BadList, compact};
 pub use facts::Facts;
-pub use refresh::{REFRESH_URL, RefreshError, fetch};
+pub use refresh::{MODELS_DEV, RefreshError, refresh};
 pub use variants::variants;
 
 /// The list that is compiled in.

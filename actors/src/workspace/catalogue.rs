@@ -186,8 +186,7 @@ impl Catalogue {
     /// Returns a model of a provider's that is good enough for titles and the like, if one is known to be.
     pub fn small_model(&self, provider: &str) -> Option<ModelRef> {
         let models = &self.providers.get(provider)?.info.models;
-        let named = |name: &&str| models.keys().find(|id| id.contains(*name));
-        let id = SMALL.iter().find_map(|name| named(&name))?;
+        let id = SMALL.iter().find_map(|name| models.keys().find(|id| id.contains(name)))?;
         Some(ModelRef { provider_id: provider.to_owned(), model_id: id.clone(), variant: None })
     }
 

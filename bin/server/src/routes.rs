@@ -13,6 +13,7 @@ mod part;
 mod permission;
 mod process;
 mod project;
+mod provider;
 mod question;
 mod session;
 mod settings;
@@ -30,6 +31,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
     question::configure(app);
     settings::configure(app);
     project::configure(app);
+    provider::configure(app);
     file::configure(app);
     troupe::configure(app);
 }

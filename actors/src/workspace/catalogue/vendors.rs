@@ -45,8 +45,11 @@ impl Vendors {
 #[derive(Clone)]
 pub struct Models {
     path: Arc<Path>,
-    known: Arc<Mutex<Option<(Stamps, Arc<ModelList>)>>>,
+    known: Arc<Mutex<Option<Read>>>,
 }
+
+/// How the file was, and what was read then.
+type Read = (Stamps, Arc<ModelList>);
 
 impl Models {
     /// Returns the list that is fetched into this file.

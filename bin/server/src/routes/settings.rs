@@ -41,9 +41,6 @@ const TOOL_ORDER: [&str; 14] = [
 pub fn configure(app: &mut web::ServiceConfig) {
     app.route("/config", get().to(config))
         .route("/global/config", get().to(global_config))
-        .route("/config/providers", get().to(providers))
-        .route("/provider", get().to(all_providers))
-        .route("/provider/auth", get().to(nothing))
         .route("/agent", get().to(agents))
         .route("/command", get().to(commands))
         .route("/skill", get().to(skills))
@@ -54,7 +51,8 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/formatter", get().to(formatters));
 }
 
-async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
+/// Returns what a directory is set up with.
+pub(super) async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
     Ok(server.runtime.setup(&place.0).await?)
 }
 
@@ -97,27 +95,6 @@ async fn global_config(server: web::Data<Server>) -> Result<web::Json<Value>, Ap
     }
     secrets::hide_in_settings(&mut shown);
     Ok(web::Json(shown))
-}
-
-fn shown_providers(setup: &Setup) -> Vec<Value> {
-    let shown = |provider| {
-        let mut shown = serde_json::to_value(provider).unwrap_or_default();
-        secrets::hide_in_provider(&mut shown);
-        shown
-    };
-    setup.catalogue.providers().map(shown).collect()
-}
-
-async fn providers(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
-    let setup = setup(&server, &place).await?;
-    Ok(web::Json(json!({ "providers": shown_providers(&setup), "default": setup.catalogue.defaults() })))
-}
-
-async fn all_providers(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
-    let setup = setup(&server, &place).await?;
-    let connected: Vec<&str> = setup.catalogue.providers().map(|provider| provider.id.as_str()).collect();
-    let (all, default) = (shown_providers(&setup), setup.catalogue.defaults());
-    Ok(web::Json(json!({ "all": all, "default": default, "connected": connected })))
 }
 
 async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Arc<Agent>>>, ApiError> {
