@@ -8,6 +8,7 @@ mod http;
 mod isolation;
 mod limits;
 mod permission;
+mod providers;
 mod question;
 mod queue;
 mod retry;
