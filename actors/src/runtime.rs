@@ -32,7 +32,7 @@ use crate::session_registry::{
 use crate::slug::slug;
 use crate::supervisor::{self, FateLine, Intensity, Name};
 use crate::workspace::{
-    Freshness, GetMcpHost, GetSetup, GetTools, Patience, Setup, TakeSnapshot, Workspace, WorkspaceDeps,
+    Freshness, GetMcpHost, GetSetup, GetTools, Patience, Setup, TakeSnapshot, Vendors, Workspace, WorkspaceDeps,
 };
 
 pub mod command;
@@ -89,6 +89,8 @@ pub struct Runtime {
     pub faults: Faults,
     /// Child processes.
     pub processes: Processes,
+    /// Where providers come from.
+    pub vendors: Vendors,
     /// The version of this program.
     pub version: Arc<str>,
     /// What MCP servers share.
@@ -167,6 +169,7 @@ impl Runtime {
             processes: processes.clone(),
             version: version.clone(),
         };
+        let vendors = Vendors::new(&places, clock.clone(), http.clone());
         let workspace = WorkspaceDeps {
             journal: journal.clone(),
             store: store.clone(),
@@ -176,6 +179,7 @@ impl Runtime {
             http: http.clone(),
             mcp: mcp.clone(),
             fates: fates.clone(),
+            vendors: vendors.clone(),
             io: io.clone(),
         };
         let session: SessionTemplate = {
@@ -225,6 +229,7 @@ impl Runtime {
             environment,
             faults,
             processes,
+            vendors,
             version,
             mcp,
             http,

@@ -32,7 +32,9 @@ pub mod setup;
 pub mod sources;
 mod toolbox;
 
+pub use catalogue::Vendors;
 use instructions::pages::{Need, Pages};
+pub use providers::{auth, models};
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 pub use sources::{OfferTools, Patience, Toolkit};
 
@@ -44,7 +46,7 @@ const MAILBOX: usize = 256;
 
 /// The HTTP client of all providers and fetches, made when it is first needed: reading the system's certificates takes
 /// longer than all the rest of the start.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Http {
     user_agent: Arc<str>,
     client: Arc<OnceLock<sse::Client>>,
@@ -187,6 +189,8 @@ pub struct WorkspaceDeps {
     pub mcp: McpShared,
     /// Where the fate of what is started is told.
     pub fates: FateLine,
+    /// Where providers come from.
+    pub vendors: Vendors,
     /// Where work runs that waits.
     pub io: Handle,
 }
@@ -361,7 +365,7 @@ impl Handler<GetSetup> for Workspace {
             let (of, http) = (identity.clone(), deps.http.clone());
             let read = move || match setup {
                 Some(setup) if !setup.is_stale() => Ok(setup),
-                _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.http).map(Arc::new),
+                _ => Setup::read(&directory, &of, &deps.places, &deps.environment, &deps.vendors).map(Arc::new),
             };
             let mut read = tokio::task::spawn_blocking(read).await;
             let mut fetched = None;

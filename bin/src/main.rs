@@ -34,6 +34,11 @@ enum Command {
     Run(Box<commands::run::Run>),
     /// Add MCP servers, look at them, log in at them; or be one
     Mcp(commands::mcp::Mcp),
+    /// List the models that can be used, as PROVIDER/MODEL
+    Models(commands::models::Models),
+    /// Log in to providers and out again
+    #[command(subcommand)]
+    Auth(commands::auth::Auth),
     /// Ends child processes when the service goes; started by the service itself
     #[command(hide = true)]
     Guard,
@@ -47,6 +52,8 @@ fn main() -> ExitCode {
         Some(Command::Serve(serve)) => serve.run(),
         Some(Command::Run(run)) => run.run(),
         Some(Command::Mcp(mcp)) => mcp.run(),
+        Some(Command::Models(models)) => models.run(),
+        Some(Command::Auth(auth)) => auth.run(),
         Some(Command::Guard) => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
     };
     match result {

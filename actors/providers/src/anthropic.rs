@@ -23,6 +23,11 @@ use crate::error::ProviderError;
 use crate::vendors::VERTEX_ANTHROPIC;
 use crate::{IdSource, copilot, defaults};
 
+/// Returns whether a Claude model decides by itself how long it thinks.
+pub(crate) fn adapts(model: &str) -> bool {
+    model::adapts(model)
+}
+
 const VERSION: &str = "2023-06-01";
 /// The version where it goes into the body.
 const VERTEX_VERSION: &str = "vertex-2023-10-16";

@@ -6,6 +6,7 @@
 //! [`Endpoint`] says all an adapter needs, and [`open`] picks the adapter. Nothing is tried again here but a request
 //! whose key was refused and could be refreshed ([`Credential`]): an error says of which [`ErrorClass`] it is, and the
 //! Processor decides. Start at `chat`, the format most servers speak; [`demo`] needs no server at all.
+//! [`models`] is what is known of vendors' models, [`auth`] the logins that are kept.
 
 use std::pin::Pin;
 use std::sync::Arc;
@@ -17,6 +18,7 @@ use protocol::model::{ModelEvent, ModelRequest};
 mod adapter;
 mod answer;
 mod anthropic;
+pub mod auth;
 mod azure;
 mod call;
 mod chat;
@@ -29,6 +31,7 @@ mod endpoint;
 mod error;
 mod gemini;
 mod media;
+pub mod models;
 mod names;
 mod options;
 mod responses;
@@ -41,7 +44,7 @@ mod vendors;
 pub use credential::{Access, AwsKeys, Credential, Secret};
 pub use endpoint::{Endpoint, OpenError};
 pub use error::{ErrorClass, ProviderError};
-pub use vendors::open;
+pub use vendors::{open, speaks};
 
 /// Speaks to one vendor.
 pub trait Provider: Send + Sync {

@@ -8,11 +8,10 @@
 //! | `@ai-sdk/google` | [`crate::gemini`] | generativelanguage.googleapis.com |
 //! | `@ai-sdk/google-vertex` | gemini | by `project` and `location` |
 //! | `@ai-sdk/google-vertex/anthropic` | anthropic | by `project` and `location` |
-//! | `@ai-sdk/amazon-bedrock` | [`crate::bedrock`] | by `region` |
 //! | `@ai-sdk/amazon-bedrock/mantle` | responses | by `region` |
 //! | `@ai-sdk/github-copilot` | responses for gpt-5 and later, else chat | api.githubcopilot.com |
 //! | `demo` | [`crate::demo`] | |
-//! | `@ai-sdk/cohere`, GitLab's, SAP's | not spoken | |
+//! | `@ai-sdk/amazon-bedrock`, `@ai-sdk/cohere`, GitLab's, IBM's, SAP's | not spoken | |
 //! | any other | [`crate::chat`], most likely spoken by a server of unknown make | that of the package, if it has one |
 
 use std::sync::Arc;
@@ -32,6 +31,7 @@ use crate::{IdSource, Provider};
 
 pub(crate) const ANTHROPIC: &str = "@ai-sdk/anthropic";
 pub(crate) const AZURE: &str = "@ai-sdk/azure";
+pub(crate) const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 pub(crate) const COPILOT: &str = "@ai-sdk/github-copilot";
 pub(crate) const GOOGLE: &str = "@ai-sdk/google";
 pub(crate) const MANTLE: &str = "@ai-sdk/amazon-bedrock/mantle";
@@ -41,12 +41,14 @@ pub(crate) const VERTEX: &str = "@ai-sdk/google-vertex";
 pub(crate) const VERTEX_ANTHROPIC: &str = "@ai-sdk/google-vertex/anthropic";
 
 /// Packages whose wire format no adapter speaks.
-const NOT_SPOKEN: [&str; 5] = [
+const NOT_SPOKEN: [&str; 7] = [
+    "@ai-sdk/amazon-bedrock",
     "@ai-sdk/cohere",
     "@gitlab/gitlab-ai-provider",
     "@jerome-benoit/sap-ai-provider",
     "@jerome-benoit/sap-ai-provider-v2",
     "gitlab-ai-provider",
+    "watsonx-ai-provider",
 ];
 
 /// Addresses that packages carry.
@@ -89,6 +91,11 @@ pub fn open(endpoint: &Endpoint, client: Client) -> Result<Arc<dyn Provider>, Op
         COPILOT => Arc::new(Copilot::new(endpoint, client, call_ids())?),
         _ => Arc::new(Adapter::new(endpoint, client, call_ids(), Chat)?),
     })
+}
+
+/// Returns whether the wire format of a package is spoken.
+pub fn speaks(npm: &str) -> bool {
+    !NOT_SPOKEN.contains(&npm)
 }
 
 fn call_ids() -> IdSource {

@@ -231,12 +231,5 @@ impl Session {
 
 /// In US dollars.
 pub(super) fn cost(model: &Model, tokens: &Tokens) -> f64 {
-    let price = &model.cost;
-    let each = [
-        (tokens.input, price.input),
-        (tokens.output + tokens.reasoning, price.output),
-        (tokens.cache.read, price.cache.read),
-        (tokens.cache.write, price.cache.write),
-    ];
-    each.iter().map(|(count, price)| *count as f64 * price / 1_000_000.0).sum()
+    model.cost.of(tokens)
 }

@@ -20,9 +20,8 @@ use storage::skill::SkillPlaces;
 use storage::stamps::Stamps;
 use tools::{AnyTool, Place};
 
-use super::Http;
 use super::agents::{DefaultError, Surroundings, agents, default_agent};
-use super::catalogue::{Catalogue, Chosen, ModelError};
+use super::catalogue::{Catalogue, Chosen, ModelError, Vendors};
 use super::commands::commands;
 use super::flags::Flags;
 use super::instructions::pages::Pages;
@@ -128,7 +127,7 @@ impl Setup {
         identity: &Identity,
         places: &Places,
         environment: &Environment,
-        http: &Http,
+        vendors: &Vendors,
     ) -> Result<Self, Box<storage::config::Broken>> {
         let settings = config::load(directory, &identity.worktree, places, environment)?;
         let config = Arc::new(settings.config.clone());
@@ -149,6 +148,7 @@ impl Setup {
         let mut seen = settings.seen.clone();
         seen.add_all(found.seen);
         seen.add_all(found_skills.seen);
+        seen.extend(vendors.files());
         let mut warnings: Vec<String> = settings.warnings.iter().map(ToString::to_string).collect();
         warnings.extend(found_skills.warnings);
         warnings.extend(found.warnings);
@@ -170,7 +170,7 @@ impl Setup {
             place: Arc::new(place),
             tools: toolbox(&agents, &skills, &Flags::of(&config, environment, places)),
             agents,
-            catalogue: Catalogue::new(&config, environment, &http.client()),
+            catalogue: Catalogue::new(&config, environment, vendors),
             commands: commands(&config, &skills),
             skills,
             files: found.instructions.len(),
@@ -252,10 +252,12 @@ impl Setup {
         Ok(Answerer { agent, model_ref, chosen })
     }
 
-    /// Returns the model of titles and the like: the config's small one, else that of the prompt.
+    /// Returns the model of titles and the like: the config's small one, else a small one of the same provider, else
+    /// that of the prompt.
     pub fn small_model(&self, of_prompt: &ModelRef) -> Result<Chosen, ChoiceError> {
-        let small = self.config().small_model.as_deref().and_then(ModelRef::parse);
-        if let Some(chosen) = small.and_then(|small| self.catalogue.choose(&small).ok()) {
+        let configured = self.config().small_model.as_deref().and_then(ModelRef::parse);
+        let small = [configured, self.catalogue.small_model(&of_prompt.provider_id)];
+        if let Some(chosen) = small.into_iter().flatten().find_map(|small| self.catalogue.choose(&small).ok()) {
             return Ok(chosen);
         }
         Ok(self.catalogue.choose(of_prompt)?)

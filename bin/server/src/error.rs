@@ -7,6 +7,7 @@ use actix_web::{HttpResponse, ResponseError};
 use actors::mcp_host::McpError;
 use actors::permission_broker::ReplyError;
 use actors::session::CommandError;
+use actors::workspace::auth::AuthError;
 use actors::workspace::{ChoiceError, SetupError};
 use protocol::SessionId;
 use serde_json::{Value, json};
@@ -53,6 +54,9 @@ pub enum ApiError {
     /// It may not be.
     #[error("{0}")]
     Forbidden(String),
+    /// A login at a provider's failed.
+    #[error("{0}")]
+    LoginFailed(String),
     /// The body is of a type that isn't taken. The wire says so in plain text.
     #[error("Unsupported content-type: {0}")]
     ContentType(String),
@@ -109,6 +113,7 @@ impl ApiError {
             }
             Self::Conflict(message) => named("ConflictError", message),
             Self::Forbidden(message) => named("ForbiddenError", message),
+            Self::LoginFailed(message) => named("ProviderAuthOauthCallbackFailed", message),
             Self::ContentType(_) => named("UnsupportedMediaType", &self.to_string()),
             Self::Config(SetupError(error)) => config_body(error),
             Self::Unavailable(message) => named("UnavailableError", message),
@@ -124,6 +129,20 @@ pub fn at(message: &str, key: &str) -> String {
 
 fn named(name: &str, message: &str) -> Value {
     json!({ "name": name, "data": { "message": message } })
+}
+
+impl From<AuthError> for ApiError {
+    fn from(error: AuthError) -> Self {
+        let message = error.to_string();
+        match error {
+            AuthError::NoMethod { .. } | AuthError::BadInput(_) | AuthError::NotBegun { .. } => Self::payload(message),
+            AuthError::Refused(_) | AuthError::Late { .. } | AuthError::LoginNeeded { .. } => {
+                Self::LoginFailed(message)
+            }
+            AuthError::Unreachable { .. } => Self::Unavailable(message),
+            AuthError::File(_) => Self::Internal(message),
+        }
+    }
 }
 
 fn config_body(error: &ConfigError) -> Value {
@@ -142,7 +161,9 @@ impl ResponseError for ApiError {
     fn status_code(&self) -> StatusCode {
         match self {
             Self::NotFound(_) | Self::NoRequest { .. } => StatusCode::NOT_FOUND,
-            Self::BadRequest { .. } | Self::BadRequestTag(_) | Self::Config(_) => StatusCode::BAD_REQUEST,
+            Self::BadRequest { .. } | Self::BadRequestTag(_) | Self::Config(_) | Self::LoginFailed(_) => {
+                StatusCode::BAD_REQUEST
+            }
             Self::Busy(_) | Self::Conflict(_) => StatusCode::CONFLICT,
             Self::Forbidden(_) => StatusCode::FORBIDDEN,
             Self::ContentType(_) => StatusCode::UNSUPPORTED_MEDIA_TYPE,

@@ -14,6 +14,7 @@ mod part;
 mod permission;
 mod process;
 mod project;
+mod provider;
 mod question;
 mod session;
 mod settings;
@@ -32,6 +33,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
     mcp::configure(app);
     settings::configure(app);
     project::configure(app);
+    provider::configure(app);
     file::configure(app);
     troupe::configure(app);
 }

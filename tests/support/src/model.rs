@@ -1,4 +1,5 @@
-//! A model vendor on a loopback port that speaks OpenAI chat completions and answers what the test wrote.
+//! A model vendor on a loopback port that speaks OpenAI chat completions and answers what the test wrote. Other
+//! formats are the test's own affair: see [`ScriptedModel::post`].
 //!
 //! It runs on a thread of its own, so a test that blocks or pauses tokio's clock doesn't stop it.
 
@@ -54,9 +55,17 @@ struct Shared {
 struct State {
     scripts: Scripts,
     pages: HashMap<String, Step>,
+    posts: HashMap<String, Posts>,
     requests: Vec<Request>,
     faults: Vec<String>,
     most_open: usize,
+}
+
+/// What is posted to a path of another vendor's.
+#[derive(Debug)]
+struct Posts {
+    steps: Vec<Step>,
+    requests: Vec<Request>,
 }
 
 impl ScriptedModel {
@@ -115,6 +124,25 @@ impl ScriptedModel {
     pub fn page(&self, path: impl Into<String>, step: Step) -> &Self {
         self.shared.lock().pages.insert(path.into(), step);
         self
+    }
+
+    /// Answers what is posted to this path, in another vendor's format, with these raw steps: one each, the last one all
+    /// later ones too. Which step it is goes by the number of the request alone, and nothing is checked of it.
+    pub fn post(&self, path: impl Into<String>, steps: impl IntoIterator<Item = Step>) -> &Self {
+        let posts = Posts { steps: steps.into_iter().collect(), requests: Vec::new() };
+        self.shared.lock().posts.insert(path.into(), posts);
+        self
+    }
+
+    /// Returns what was posted to such a path so far.
+    pub fn posted(&self, path: &str) -> Vec<Request> {
+        self.shared.lock().posts.get(path).map(|posts| posts.requests.clone()).unwrap_or_default()
+    }
+
+    /// Waits for the `count`-th request to such a path.
+    pub async fn wait_for_posts(&self, path: &str, count: usize) {
+        let posted = |state: &State| state.posts.get(path).map_or(0, |posts| posts.requests.len());
+        self.wait(&format!("{count} posts to {path}"), |state| (posted(state) >= count).then_some(())).await;
     }
 
     /// Returns the requests of turns (they offer tools) so far, in the order they came.
@@ -257,6 +285,17 @@ impl Shared {
             request.outcome = outcome;
         }
         self.changed.send_replace(());
+    }
+
+    /// Records a request in another vendor's format and returns the step that answers it; none if nobody speaks it.
+    fn posted(&self, path: &str, request: Request) -> Option<Step> {
+        let mut state = self.lock();
+        let posts = state.posts.get_mut(path)?;
+        let step = posts.steps.get(posts.requests.len()).or(posts.steps.last()).cloned();
+        posts.requests.push(request);
+        drop(state);
+        self.changed.send_replace(());
+        step
     }
 
     fn page(&self, path: &str) -> Option<Step> {

@@ -36,6 +36,12 @@ pub(super) fn refuses_sampling(model: &str) -> bool {
     version(model).is_some_and(|version| version >= Version(4, 7))
 }
 
+/// Returns whether a model decides by itself how long it thinks.
+/// Source: <https://docs.anthropic.com/en/docs/build-with-claude/adaptive-thinking>.
+pub(super) fn adapts(model: &str) -> bool {
+    version(model).is_some_and(|version| version >= Version(4, 6))
+}
+
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;

@@ -44,9 +44,6 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/global/config", get().to(global_config))
         .route("/global/config", web::patch().to(change_global_config))
         .route("/troupe/config", get().to(warnings))
-        .route("/config/providers", get().to(providers))
-        .route("/provider", get().to(all_providers))
-        .route("/provider/auth", get().to(nothing))
         .route("/agent", get().to(agents))
         .route("/command", get().to(commands))
         .route("/skill", get().to(skills))
@@ -56,7 +53,8 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/formatter", get().to(formatters));
 }
 
-async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
+/// Returns what a directory is set up with.
+pub(super) async fn setup(server: &Server, place: &Place) -> Result<Arc<Setup>, ApiError> {
     Ok(server.runtime.setup(&place.0).await?)
 }
 
@@ -137,27 +135,6 @@ async fn warnings(server: web::Data<Server>, place: Place) -> Result<web::Json<V
     Ok(web::Json(json!({ "warnings": setup(&server, &place).await?.warnings })))
 }
 
-fn shown_providers(setup: &Setup) -> Vec<Value> {
-    let shown = |provider| {
-        let mut shown = serde_json::to_value(provider).unwrap_or_default();
-        secrets::hide_in_provider(&mut shown);
-        shown
-    };
-    setup.catalogue.providers().map(shown).collect()
-}
-
-async fn providers(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
-    let setup = setup(&server, &place).await?;
-    Ok(web::Json(json!({ "providers": shown_providers(&setup), "default": setup.catalogue.defaults() })))
-}
-
-async fn all_providers(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
-    let setup = setup(&server, &place).await?;
-    let connected: Vec<&str> = setup.catalogue.providers().map(|provider| provider.id.as_str()).collect();
-    let (all, default) = (shown_providers(&setup), setup.catalogue.defaults());
-    Ok(web::Json(json!({ "all": all, "default": default, "connected": connected })))
-}
-
 async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Value>>, ApiError> {
     let setup = setup(&server, &place).await?;
     let shown = |agent: &Arc<Agent>| {
@@ -199,10 +176,6 @@ async fn formatters(server: web::Data<Server>, place: Place) -> Result<web::Json
     let place = setup(&server, &place).await?.place.clone();
     let status = tokio::task::spawn_blocking(move || tools::format::status(&place)).await;
     Ok(web::Json(status.map_err(|error| ApiError::Internal(error.to_string()))?))
-}
-
-async fn nothing() -> web::Json<Value> {
-    web::Json(json!({}))
 }
 
 async fn none() -> web::Json<Value> {

@@ -108,7 +108,7 @@ fn head(read: &[u8]) -> io::Result<Option<(Incoming, usize)>> {
 /// Returns what answers a request, and the request's number if it was one to the model.
 fn answer(incoming: Incoming, shared: &Shared) -> (Vec<Action>, Option<usize>) {
     let path = incoming.path.split('?').next().unwrap_or_default();
-    if incoming.method == "POST" && path.ends_with("/chat/completions") {
+    if incoming.method == "POST" {
         let request = Request {
             body: serde_json::from_slice(&incoming.body).unwrap_or(Value::Null),
             headers: incoming.headers,
@@ -116,9 +116,14 @@ fn answer(incoming: Incoming, shared: &Shared) -> (Vec<Action>, Option<usize>) {
             outcome: Outcome::Open,
             step: None,
         };
-        let model = request.body["model"].as_str().unwrap_or_default().to_owned();
-        let (step, number) = shared.take(request);
-        return (actions(&step, super::serial(), &model), Some(number));
+        if path.ends_with("/chat/completions") {
+            let model = request.body["model"].as_str().unwrap_or_default().to_owned();
+            let (step, number) = shared.take(request);
+            return (actions(&step, super::serial(), &model), Some(number));
+        }
+        if let Some(step) = shared.posted(path, request) {
+            return (actions(&step, 0, ""), None);
+        }
     }
     let step = shared.page(path).unwrap_or_else(|| {
         let text = Step::raw([format!("no such page: {path}")]);

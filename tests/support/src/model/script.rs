@@ -116,7 +116,9 @@ impl Scripts {
 
 /// Returns what tells sessions with the same script apart.
 fn asker(request: &Request, prompt: &str) -> String {
-    let session = request.headers.get("x-session-id").map_or("", String::as_str);
+    if let Some(session) = request.headers.get("x-session-id") {
+        return format!("{session}\n{prompt}");
+    }
     let first = request.messages().iter().find(|m| m["role"] == "user").map_or(&Value::Null, |m| &m["content"]);
-    format!("{session}\n{}\n{prompt}", text_of(first))
+    format!("{}\n{prompt}", text_of(first))
 }
