@@ -111,6 +111,11 @@ pub trait AnyTool: Send + Sync {
     /// Returns what it does to the world.
     fn traits(&self) -> Traits;
 
+    /// Returns the permission that decides whether it is offered at all.
+    fn permission(&self) -> &str {
+        self.traits().permission
+    }
+
     /// Returns the path whose calls must run one after the other; none when the arguments are wrong.
     fn serial_path(&self, input: &JsonMap) -> Option<String>;
 
