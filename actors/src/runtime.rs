@@ -1,7 +1,7 @@
 //! Composes the actors: what is started in which order, what is handed to whom, and how it all stops.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -20,6 +20,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 use crate::bus::{Bus, BusSink, CloseStreams};
 use crate::faults::Faults;
 use crate::permission_broker::PermissionBroker;
+use crate::plugin_host::PluginShared;
 use crate::provider_gate::{Gate, ProviderGate};
 use crate::session::command::Accepted;
 use crate::session::title::default_title;
@@ -84,6 +85,8 @@ pub struct Runtime {
     pub processes: Processes,
     /// The version of this program.
     pub version: Arc<str>,
+    /// The url of its server, for plugins; set once, by whoever listens.
+    pub address: Arc<OnceLock<String>>,
     io: Handle,
     database: Database,
 }
@@ -150,6 +153,7 @@ impl Runtime {
         };
         let faults = Faults::parse(environment.get("TROUPE_FAULT").unwrap_or_default());
         let version: Arc<str> = options.version.into();
+        let address: Arc<OnceLock<String>> = Arc::default();
         let http = crate::workspace::Http::new(&version);
         let workspace = WorkspaceDeps {
             journal: journal.clone(),
@@ -159,6 +163,16 @@ impl Runtime {
             environment: environment.clone(),
             http: http.clone(),
             io: io.clone(),
+            plugins: PluginShared {
+                processes: processes.clone(),
+                bus: bus.clone(),
+                fates: fates.clone(),
+                io: io.clone(),
+                scripts: places.cache.join("plugins"),
+                path: environment.get("PATH").unwrap_or_default().into(),
+                socket: data.socket(),
+                address: address.clone(),
+            },
         };
         let session: SessionTemplate = {
             let (journal, store, ids, clock) = (journal.clone(), store.clone(), ids.clone(), clock.clone());
@@ -207,6 +221,7 @@ impl Runtime {
             faults,
             processes,
             version,
+            address,
             io,
             database,
         })

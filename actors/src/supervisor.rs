@@ -49,6 +49,8 @@ pub enum Name {
     Session(SessionId),
     /// One for each directory in use.
     Workspace(String),
+    /// One for each directory with plugins or custom tools.
+    Plugins(String),
     /// One.
     Registry,
     /// One.
@@ -64,6 +66,7 @@ impl fmt::Display for Name {
         match self {
             Self::Session(id) => write!(f, "session {id}"),
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
+            Self::Plugins(directory) => write!(f, "plugins of {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
             Self::Gate => f.write_str("gate"),
@@ -97,6 +100,11 @@ pub enum FateKind {
     },
     /// It ended as it was asked to.
     Exited,
+    /// It went on without something that failed, which a person should hear of.
+    Warned {
+        /// What failed, and why.
+        reason: String,
+    },
 }
 
 /// Where fates are told. Bound once its listener is up, since what it listens to is started first.
@@ -109,8 +117,9 @@ impl FateLine {
         let _ = self.0.set(listener);
     }
 
+    /// Tells a fate. Whoever tells of more than crashes bounds how often.
     #[expect(clippy::disallowed_methods, reason = "bounded: one for each crash, and crashes are")]
-    fn tell(&self, fate: Fate) {
+    pub fn tell(&self, fate: Fate) {
         if let Some(listener) = self.0.get() {
             listener.do_send(fate);
         }

@@ -23,10 +23,13 @@ pub mod agents;
 pub mod catalogue;
 mod changes;
 pub mod commands;
+mod extensions;
 pub mod flags;
 pub mod instructions;
 pub mod setup;
 mod toolbox;
+
+use crate::plugin_host::{Hosted, PluginShared};
 
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 
@@ -126,6 +129,8 @@ pub struct WorkspaceDeps {
     pub http: Http,
     /// Where work runs that waits.
     pub io: Handle,
+    /// What the hosts of plugins share.
+    pub plugins: PluginShared,
 }
 
 /// What a directory's sessions share.
@@ -136,6 +141,8 @@ pub struct Workspace {
     setup: Option<Arc<Setup>>,
     /// Windows that servers named.
     windows: Vec<(ModelRef, u64)>,
+    /// Its plugins and custom tools, where there are some.
+    hosted: Option<Hosted>,
     /// The last snapshot of this life.
     snapshot: Option<String>,
     /// Why there are none, told once.
@@ -153,6 +160,7 @@ impl Workspace {
             identity: None,
             setup: None,
             windows: Vec::new(),
+            hosted: None,
             snapshot: None,
             unfit: None,
             turn: None,
@@ -261,6 +269,7 @@ impl Handler<GetSetup> for Workspace {
                 match read {
                     Ok(setup) => {
                         let setup = workspace.with_windows(setup);
+                        let setup = workspace.with_plugins(setup);
                         workspace.setup = Some(setup.clone());
                         Ok(setup)
                     }

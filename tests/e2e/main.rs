@@ -7,6 +7,7 @@ mod events;
 mod http;
 mod isolation;
 mod permission;
+mod plugins;
 mod question;
 mod queue;
 mod retry;

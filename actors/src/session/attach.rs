@@ -84,6 +84,7 @@ impl Reader {
             session_id: self.session_id.clone(),
             message_id: self.message_id.clone(),
             call_id: CallId::new("attachment"),
+            agent: String::new(),
             place,
             desk: Arc::new(Unasked),
             cancel: CancellationToken::new(),

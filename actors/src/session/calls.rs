@@ -90,6 +90,7 @@ impl Session {
         let (tool, call_id) = (tool.clone(), call.call_id.clone());
         let (agent, place, gate) = (step.answerer.agent.clone(), step.setup.place.clone(), step.gate.clone());
         let plan = plan_of(&step.setup, &self.state.info);
+        let plugins = step.setup.plugins.clone();
         let prompt = self.state.turn.as_ref().and_then(|turn| self.state.history.get(turn.answering.last()?));
         let mut rules = self.rules(&agent);
         if is_given {
@@ -108,6 +109,7 @@ impl Session {
                 rules,
                 message_id: part.message_id.clone(),
                 call_id,
+                plugins,
             },
             plan,
             place,

@@ -10,6 +10,7 @@ use tools::AnyTool;
 use super::Session;
 use super::compaction::carried::carried;
 use super::compaction::view::View;
+use super::history::Entry;
 use super::request::{Target, compile};
 use super::system_prompt::{reminder, system_prompt};
 use crate::permission_broker::ruleset;
@@ -17,6 +18,9 @@ use crate::workspace::{Answerer, Setup};
 
 /// Most tokens of an answer where the model's own limit is higher or unknown.
 const MAX_OUTPUT_TOKENS: u64 = 32_000;
+
+/// Makes a request from a history.
+pub(super) type RequestFrom = Arc<dyn Fn(&[Entry]) -> ModelRequest + Send + Sync>;
 
 impl Session {
     /// What makes the step's request, off the arbiter.
@@ -26,17 +30,27 @@ impl Session {
         answerer: &Answerer,
         user: &protocol::UserMessage,
     ) -> Arc<dyn Fn() -> ModelRequest + Send + Sync> {
-        let history = self.state.history.clone();
+        let (history, make) = (self.state.history.clone(), self.request_from(setup, answerer, user));
+        Arc::new(move || make(history.entries()))
+    }
+
+    /// The same, for what plugins make of the history.
+    pub(super) fn request_from(
+        &self,
+        setup: &Arc<Setup>,
+        answerer: &Answerer,
+        user: &protocol::UserMessage,
+    ) -> RequestFrom {
         let unseen = self.unseen();
         let (setup, answerer, user) = (setup.clone(), answerer.clone(), user.clone());
         let (session_id, parent_id) = (self.id.clone(), self.state.info.parent_id.clone());
         let rules = self.rules(&answerer.agent);
         let now = self.now();
         let steps = self.steps();
-        Arc::new(move || {
+        Arc::new(move |history| {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
             let mut system = system_prompt(&setup, agent, model, &user, now);
-            let carried = carried(&View::of(history.entries()), carried_bytes(model));
+            let carried = carried(&View::of(history), carried_bytes(model));
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
             }
@@ -50,7 +64,7 @@ impl Session {
                 parent_id: parent_id.clone(),
                 model: model.api.id.clone(),
                 system,
-                messages: compile(history.entries(), &target),
+                messages: compile(history, &target),
                 tools: offered(&setup, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
                 tool_choice: ToolChoice::Auto,
                 max_output_tokens: output_limit(model),

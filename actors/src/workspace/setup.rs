@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use plugins::Plugins;
 use protocol::agent::Agent;
 use protocol::command::Command;
 use protocol::config::Config;
@@ -22,9 +23,11 @@ use super::Http;
 use super::agents::{Surroundings, agents};
 use super::catalogue::{Catalogue, Chosen, ModelError};
 use super::commands::commands;
+use super::extensions;
 use super::flags::Flags;
 use super::instructions::{self, Instruction};
 use super::toolbox::toolbox;
+use crate::plugin_host::Wanted;
 
 /// The agent of prompts where nobody chose one.
 const DEFAULT_AGENT: &str = "build";
@@ -54,6 +57,12 @@ pub struct Setup {
     pub instructions: Vec<Instruction>,
     /// All tools; which are offered is decided at each step.
     pub tools: Vec<Arc<dyn AnyTool>>,
+    /// Its plugins: their hooks and tools.
+    pub plugins: Plugins,
+    /// Which plugins and custom tools there are to load.
+    pub(super) wanted: Option<Arc<Wanted>>,
+    /// They were set.
+    pub(super) has_plugins: bool,
     seen: Stamps,
 }
 
@@ -135,6 +144,8 @@ impl Setup {
         let instructions = instructions::read(directory, top, &places.config, &places.home, &config);
         let mut seen = settings.seen.clone();
         seen.extend(instructions::candidates(directory, top, &places.config, &config));
+        let (wanted, watched) = extensions::wanted(directory, identity, &settings, places, environment);
+        seen.extend(watched);
         let place = Place {
             directory: directory.to_owned(),
             worktree: identity.worktree.clone(),
@@ -156,6 +167,9 @@ impl Setup {
             commands: commands(&config),
             skills,
             instructions,
+            plugins: Plugins::none(),
+            wanted,
+            has_plugins: false,
             settings,
             seen,
         })

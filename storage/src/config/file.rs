@@ -113,6 +113,7 @@ pub fn parse(path: &Path, text: &str, environment: &Environment) -> Result<Value
     })?;
     let base = path.parent().unwrap_or(Path::new(""));
     fill_in(&mut value, base, environment);
+    anchor_plugins(&mut value, base, environment);
     if !value.is_object() {
         let issue =
             Issue { path: Vec::new(), message: "settings must be one JSON object { … }".into(), line: Some(1) };
@@ -205,6 +206,24 @@ fn fill_in(value: &mut Value, base: &Path, environment: &Environment) {
         Value::Array(items) => items.iter_mut().for_each(|item| fill_in(item, base, environment)),
         Value::Object(map) => map.values_mut().for_each(|item| fill_in(item, base, environment)),
         _ => {}
+    }
+}
+
+/// Plugins that are named by a path count from the file that names them.
+fn anchor_plugins(value: &mut Value, base: &Path, environment: &Environment) {
+    let entries = value.get_mut("plugin").and_then(Value::as_array_mut).into_iter().flatten();
+    for entry in entries {
+        let spec = match entry {
+            Value::Array(pair) => pair.first_mut(),
+            spec => Some(spec),
+        };
+        let Some(Value::String(spec)) = spec else { continue };
+        let path = match (spec.strip_prefix("~/"), environment.get("HOME")) {
+            (Some(below), Some(home)) => Path::new(home).join(below),
+            _ if spec.starts_with("./") || spec.starts_with("../") => base.join(&*spec),
+            _ => continue,
+        };
+        *spec = std::path::absolute(&path).unwrap_or(path).to_string_lossy().into_owned();
     }
 }
 
