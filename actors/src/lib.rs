@@ -22,6 +22,7 @@ pub mod bus;
 pub mod faults;
 pub mod mcp_host;
 pub mod permission_broker;
+pub mod plugin_host;
 pub mod processor;
 pub mod provider_gate;
 pub mod runtime;

@@ -11,9 +11,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
+use plugins::{Hook, Plugins};
 use protocol::permission::{Action, PermissionRequest, Reply, Rule, Scope, ToolRef};
 use protocol::question::{Answers, Question, QuestionRequest};
 use protocol::{CallId, Clock, Ids, MessageId, SessionId};
+use serde_json::json;
 use storage::journal::{Approval, AskRow, AskedBy};
 use storage::{Change, Fence, Journal, JournalError, Origin, Record, Store};
 use tokio::sync::oneshot;
@@ -41,6 +43,8 @@ pub struct Asker {
     pub message_id: MessageId,
     /// The call.
     pub call_id: CallId,
+    /// The directory's plugins, which may decide in a person's place.
+    pub plugins: Plugins,
 }
 
 impl Asker {
@@ -434,27 +438,86 @@ impl Handler<Ask> for PermissionBroker {
         match self.judge(&asker, &ask) {
             Judgement::Allowed => drop(answer.send(Ok(()))),
             Judgement::Denied(refusal) => drop(answer.send(Err(refusal))),
+            Judgement::Ask if earlier.is_none() && asker.plugins.has(Hook::PermissionAsk) => {
+                let request = self.request_of(&asker, &ask, names_call, None);
+                let opinion = opinion(asker.plugins.clone(), request);
+                ctx.spawn(opinion.into_actor(self).map(move |opinion, desk, ctx| match opinion {
+                    Action::Allow => drop(answer.send(Ok(()))),
+                    Action::Deny => {
+                        let (permission, patterns) = (ask.permission, ask.patterns);
+                        drop(answer.send(Err(Refusal::ByPlugin { permission, patterns })));
+                    }
+                    // Nobody waits any more for one that was aborted meanwhile.
+                    Action::Ask if answer.is_closed() => {}
+                    Action::Ask => {
+                        let request = desk.request_of(&asker, &ask, names_call, None);
+                        desk.put_to_person(request, asker, ask, answer, ctx);
+                    }
+                }));
+            }
             Judgement::Ask => {
                 let id = earlier.and_then(|id| protocol::PermissionId::parse(&id).ok());
-                let by = asker.by();
-                let request = Arc::new(PermissionRequest {
-                    id: id.unwrap_or_else(|| self.ids.permission()),
-                    session_id: asker.fence.session_id.clone(),
-                    permission: ask.permission.clone(),
-                    patterns: ask.patterns.clone(),
-                    metadata: ask.metadata.clone(),
-                    always: ask.always.clone(),
-                    tool: names_call.then(|| by.call.clone()),
-                });
-                let (fence, origin) = (asker.fence.clone(), asker.origin.clone());
-                let change = Change::PermissionAsked { request: request.clone(), by: by.clone() };
-                let id = request.id.to_string();
-                let row = AskRow::Permission { request, by, reply: None };
-                let waiter = Some(Waiter::Permission { asker: Box::new(asker), ask: Box::new(ask), answer });
-                self.store_ask(ctx, id, fence, change, Held { origin, row, waiter });
+                let request = self.request_of(&asker, &ask, names_call, id);
+                self.put_to_person(request, asker, ask, answer, ctx);
             }
         }
     }
+}
+
+impl PermissionBroker {
+    fn request_of(
+        &self,
+        asker: &Asker,
+        ask: &tools::Ask,
+        names_call: bool,
+        id: Option<protocol::PermissionId>,
+    ) -> Arc<PermissionRequest> {
+        Arc::new(PermissionRequest {
+            id: id.unwrap_or_else(|| self.ids.permission()),
+            session_id: asker.fence.session_id.clone(),
+            permission: ask.permission.clone(),
+            patterns: ask.patterns.clone(),
+            metadata: ask.metadata.clone(),
+            always: ask.always.clone(),
+            tool: names_call.then(|| asker.call()),
+        })
+    }
+
+    /// Holds a request until a person answers it.
+    fn put_to_person(
+        &mut self,
+        request: Arc<PermissionRequest>,
+        asker: Asker,
+        ask: tools::Ask,
+        answer: oneshot::Sender<Result<(), Refusal>>,
+        ctx: &mut Context<Self>,
+    ) {
+        let (by, fence, origin) = (asker.by(), asker.fence.clone(), asker.origin.clone());
+        let change = Change::PermissionAsked { request: request.clone(), by: by.clone() };
+        let id = request.id.to_string();
+        let row = AskRow::Permission { request, by, reply: None };
+        let waiter = Some(Waiter::Permission { asker: Box::new(asker), ask: Box::new(ask), answer });
+        self.store_ask(ctx, id, fence, change, Held { origin, row, waiter });
+    }
+}
+
+/// What plugins say of a request, before a person is asked. They are told it as OpenCode's plugins know it, and whole.
+async fn opinion(plugins: Plugins, request: Arc<PermissionRequest>) -> Action {
+    #[derive(serde::Serialize, serde::Deserialize)]
+    struct Opinion {
+        status: Action,
+    }
+    let mut input = serde_json::to_value(&*request).unwrap_or_default();
+    if let Some(map) = input.as_object_mut() {
+        map.insert("type".into(), json!(request.permission));
+        map.insert("pattern".into(), json!(request.patterns));
+        map.insert("title".into(), json!(request.patterns.join(", ")));
+        if let Some(call) = &request.tool {
+            map.insert("messageID".into(), json!(call.message_id));
+            map.insert("callID".into(), json!(call.call_id));
+        }
+    }
+    plugins.change(Hook::PermissionAsk, input, Opinion { status: Action::Ask }).await.status
 }
 
 impl Handler<AskQuestions> for PermissionBroker {

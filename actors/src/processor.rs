@@ -28,6 +28,8 @@ use retry::Decision;
 use turn::Fold;
 pub use turn::ReadyCall;
 
+use crate::session::hooks::Refine;
+
 /// How often text that grows is stored.
 const CHECKPOINT: Duration = Duration::from_secs(1);
 
@@ -60,6 +62,8 @@ pub struct Step {
     pub provider_id: String,
     /// Makes the request; called on the I/O runtime, once for each try.
     pub request: Arc<dyn Fn() -> ModelRequest + Send + Sync>,
+    /// What plugins make of it.
+    pub refine: Option<Refine>,
     /// Who asks, at the gate.
     pub visitor: Visitor,
     /// How often, and how soon.
@@ -178,13 +182,18 @@ impl Processor {
     }
 
     fn open(&mut self, ctx: &mut Context<Self>) {
-        let (provider, request) = (self.step.provider.clone(), self.step.request.clone());
+        let (provider, request, refine) =
+            (self.step.provider.clone(), self.step.request.clone(), self.step.refine.clone());
         let (gate, visitor) = (self.deps.gate.clone(), self.step.visitor.clone());
         let (journal, address, attempt) = (self.deps.journal.clone(), ctx.address(), self.attempt);
         self.stream = Some(AbortOnDropHandle::new(self.deps.io.spawn(async move {
+            let refined = match refine {
+                Some(refine) => Some(refine(request()).await),
+                None => None,
+            };
             let waiting = address.clone();
             let mut place = gate.enter(visitor, |position| drop(waiting.try_send(Waiting { attempt, position }))).await;
-            let mut stream = provider.stream(request());
+            let mut stream = provider.stream(refined.unwrap_or_else(|| request()));
             while let Some(item) = place.hear(stream.next()).await {
                 // The stream waits here when what it said can't be stored as fast.
                 let room = journal.room(size_of(&item)).await.ok();

@@ -1,7 +1,7 @@
 //! Composes the actors: what is started in which order, what is handed to whom, and how it all stops.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
@@ -22,6 +22,7 @@ use crate::bus::{Bus, BusSink, CloseStreams};
 use crate::faults::Faults;
 use crate::mcp_host::{McpHost, McpShared};
 use crate::permission_broker::PermissionBroker;
+use crate::plugin_host::PluginShared;
 use crate::provider_gate::{Gate, ProviderGate};
 use crate::session::command::Accepted;
 use crate::session::title::default_title;
@@ -96,6 +97,8 @@ pub struct Runtime {
     /// What MCP servers share.
     pub mcp: McpShared,
     http: crate::workspace::Http,
+    /// The url of its server, for plugins; set once, by whoever listens.
+    pub address: Arc<OnceLock<String>>,
     io: Handle,
     database: Database,
 }
@@ -162,6 +165,7 @@ impl Runtime {
         };
         let faults = Faults::parse(environment.get("TROUPE_FAULT").unwrap_or_default());
         let version: Arc<str> = options.version.into();
+        let address: Arc<OnceLock<String>> = Arc::default();
         let http = crate::workspace::Http::new(&version);
         let mcp = McpShared {
             authorizer: Authorizer::new(&places.data, clock.clone()),
@@ -181,6 +185,16 @@ impl Runtime {
             fates: fates.clone(),
             vendors: vendors.clone(),
             io: io.clone(),
+            plugins: PluginShared {
+                processes: processes.clone(),
+                bus: bus.clone(),
+                fates: fates.clone(),
+                io: io.clone(),
+                scripts: places.cache.join("plugins"),
+                path: environment.get("PATH").unwrap_or_default().into(),
+                socket: data.socket(),
+                address: address.clone(),
+            },
         };
         let session: SessionTemplate = {
             let (journal, store, ids, clock) = (journal.clone(), store.clone(), ids.clone(), clock.clone());
@@ -233,6 +247,7 @@ impl Runtime {
             version,
             mcp,
             http,
+            address,
             io,
             database,
         })

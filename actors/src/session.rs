@@ -37,6 +37,7 @@ use crate::workspace::{Http, Toolkit, Workspace};
 
 pub mod command;
 pub mod history;
+pub(crate) mod hooks;
 pub mod prompt;
 pub mod recovery;
 pub mod request;

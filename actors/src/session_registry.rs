@@ -182,6 +182,8 @@ pub struct Report {
     pub actors: Vec<ActorReport>,
     /// The latest crashes, newest first.
     pub crashes: Vec<Crash>,
+    /// What was gone on without, newest first: plugins that failed.
+    pub warnings: Vec<Crash>,
 }
 
 /// An actor that crashed.
@@ -195,12 +197,12 @@ pub struct ActorReport {
     pub failed: bool,
 }
 
-/// A crash.
+/// A crash, or a warning.
 #[derive(Clone, Debug, Serialize)]
 pub struct Crash {
     /// Which actor.
     pub name: String,
-    /// What it died of.
+    /// What it died of, or went on without.
     pub reason: String,
     /// When, in ms since the Unix epoch.
     pub time: u64,
@@ -401,6 +403,12 @@ impl SessionRegistry {
     }
 
     fn note(&mut self, name: &Name, kind: &FateKind) {
+        let time = self.deps.workspace.clock.now_ms();
+        if let FateKind::Warned { reason } = kind {
+            self.report.warnings.insert(0, Crash { name: name.to_string(), reason: reason.clone(), time });
+            self.report.warnings.truncate(CRASHES);
+            return;
+        }
         let entry = self.counts.entry(name.to_string()).or_default();
         let reason = match kind {
             FateKind::Restarting { reason } => {
@@ -412,9 +420,8 @@ impl SessionRegistry {
                 entry.1 = true;
                 reason
             }
-            FateKind::Exited => return,
+            FateKind::Exited | FateKind::Warned { .. } => return,
         };
-        let time = self.deps.workspace.clock.now_ms();
         let crash = Crash { name: name.to_string(), reason: reason.clone(), time };
         self.report.crashes.insert(0, crash);
         self.report.crashes.truncate(CRASHES);

@@ -51,6 +51,8 @@ pub enum Name {
     Workspace(String),
     /// One for each directory with MCP servers.
     McpHost(String),
+    /// One for each directory with plugins or custom tools.
+    Plugins(String),
     /// One.
     Registry,
     /// One.
@@ -67,6 +69,7 @@ impl fmt::Display for Name {
             Self::Session(id) => write!(f, "session {id}"),
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
             Self::McpHost(directory) => write!(f, "MCP host of {directory}"),
+            Self::Plugins(directory) => write!(f, "plugins of {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
             Self::Gate => f.write_str("gate"),
@@ -100,6 +103,11 @@ pub enum FateKind {
     },
     /// It ended as it was asked to.
     Exited,
+    /// It went on without something that failed, which a person should hear of.
+    Warned {
+        /// What failed, and why.
+        reason: String,
+    },
 }
 
 /// Where fates are told. Bound once its listener is up, since what it listens to is started first.
@@ -112,8 +120,9 @@ impl FateLine {
         let _ = self.0.set(listener);
     }
 
+    /// Tells a fate. Whoever tells of more than crashes bounds how often.
     #[expect(clippy::disallowed_methods, reason = "bounded: one for each crash, and crashes are")]
-    fn tell(&self, fate: Fate) {
+    pub fn tell(&self, fate: Fate) {
         if let Some(listener) = self.0.get() {
             listener.do_send(fate);
         }

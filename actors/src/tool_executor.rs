@@ -27,6 +27,7 @@ use crate::workspace::Workspace;
 
 mod bounds;
 mod desk;
+mod hooks;
 mod limits;
 mod order;
 
@@ -325,6 +326,7 @@ async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken, place: P
         session_id: call.session_id().clone(),
         message_id: call.asker.message_id.clone(),
         call_id: call.id().clone(),
+        agent: call.asker.agent.clone(),
         place: call.place.clone(),
         desk: Arc::new(desk.clone()),
         cancel: cancel.clone(),
@@ -342,12 +344,16 @@ async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken, place: P
         if call.repeats {
             desk.ask_about_loop(&call).await?;
         }
-        call.tool.run(call.input.clone(), &cx).await
+        let input = hooks::before(&call.asker, call.tool.id(), call.input.clone()).await?;
+        Ok((call.tool.run(input.clone(), &cx).await?, input))
     };
     let result = limits::within(work, &call, &cancel, signals, tell).await;
     deps.faults.hit("tool.commit", &call.prompt);
     match result {
-        Ok(output) => bounds::bounded(output, &call.place.spill, &deps.ids).await,
+        Ok((output, input)) => {
+            let outcome = bounds::bounded(output, &call.place.spill, &deps.ids).await;
+            hooks::after_call(&call, input, outcome, &deps.ids).await
+        }
         Err(error) => failed(error),
     }
 }

@@ -26,6 +26,7 @@ pub mod agents;
 pub mod catalogue;
 mod changes;
 pub mod commands;
+mod extensions;
 pub mod flags;
 pub mod instructions;
 pub mod setup;
@@ -39,6 +40,7 @@ pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
 pub use sources::{OfferTools, Patience, Toolkit};
 
 use crate::mcp_host::{Configure, McpHost, McpShared};
+use crate::plugin_host::{Hosted, PluginShared};
 use crate::supervisor::{self, FateLine, Intensity, Name};
 
 /// Most messages that wait for an MCP host.
@@ -193,6 +195,8 @@ pub struct WorkspaceDeps {
     pub vendors: Vendors,
     /// Where work runs that waits.
     pub io: Handle,
+    /// What the hosts of plugins share.
+    pub plugins: PluginShared,
 }
 
 /// What a directory's sessions share.
@@ -210,6 +214,8 @@ pub struct Workspace {
     pages: Pages,
     /// Old ones are being fetched anew.
     is_fetching: bool,
+    /// Its plugins and custom tools, where there are some.
+    hosted: Option<Hosted>,
     /// The last snapshot of this life.
     snapshot: Option<String>,
     /// Why there are none, told once.
@@ -237,6 +243,7 @@ impl Workspace {
             warned: Vec::new(),
             pages: Pages::default(),
             is_fetching: false,
+            hosted: None,
             snapshot: None,
             unfit: None,
             turn: None,
@@ -387,6 +394,7 @@ impl Handler<GetSetup> for Workspace {
                     Ok(setup) => {
                         workspace.warn_of(&setup);
                         let setup = workspace.with_windows(workspace.with_pages(setup));
+                        let setup = workspace.with_plugins(setup);
                         workspace.fetch_later(&setup, ctx);
                         let idle = Duration::from_millis(setup.config().troupe.workspace.idle_ms);
                         workspace.in_use.send_modify(|use_| *use_ = InUse { last: Instant::now(), idle });

@@ -367,6 +367,8 @@ pub struct TroupeConfig {
     pub edit: EditConfig,
     /// Searching the web.
     pub search: SearchConfig,
+    /// Plugins and custom tools.
+    pub plugins: PluginsConfig,
 }
 
 /// Searching the web. Off unless a service is named here, or OpenCode's flags switch it on.
@@ -389,6 +391,24 @@ pub enum SearchProvider {
     Exa,
     /// <https://parallel.ai>; its key is in `PARALLEL_API_KEY`.
     Parallel,
+}
+
+/// Plugins and custom tools.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(default)]
+pub struct PluginsConfig {
+    /// What runs those written in JavaScript: a program, or its name on `PATH` (default: Node, else Bun).
+    pub runtime: Option<String>,
+    /// One hook of one plugin that takes longer is passed over.
+    pub hook_ms: u64,
+    /// A module that takes longer to load is left out.
+    pub load_ms: u64,
+}
+
+impl Default for PluginsConfig {
+    fn default() -> Self {
+        Self { runtime: None, hook_ms: 10_000, load_ms: 20_000 }
+    }
 }
 
 /// Trying failed model requests again.

@@ -13,6 +13,7 @@ mod limits;
 mod mcp;
 mod overflow;
 mod permission;
+mod plugins;
 mod providers;
 mod question;
 mod queue;

@@ -84,7 +84,9 @@ fn accept(content: JsonMap) -> ElicitResult {
 fn refused(refusal: &Refusal) -> ElicitResult {
     let action = match refusal {
         Refusal::Dismissed | Refusal::Withdrawn => ElicitationAction::Cancel,
-        Refusal::Rejected | Refusal::Corrected(_) | Refusal::Denied { .. } => ElicitationAction::Decline,
+        Refusal::Rejected | Refusal::Corrected(_) | Refusal::Denied { .. } | Refusal::ByPlugin { .. } => {
+            ElicitationAction::Decline
+        }
     };
     ElicitResult::new(action)
 }

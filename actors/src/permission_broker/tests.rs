@@ -75,6 +75,7 @@ impl World {
             rules: rules.into(),
             message_id: self.ids.message(),
             call_id: CallId::new(format!("call_{}", self.calls)),
+            plugins: plugins::Plugins::none(),
         }
     }
 

@@ -104,6 +104,7 @@ impl Session {
         }
         let (agent, place, gate) = (step.answerer.agent.clone(), step.setup.place.clone(), step.gate.clone());
         let plan = plan_of(&step.setup, &self.state.info);
+        let plugins = step.setup.plugins.clone();
         let prompt = self.state.turn.as_ref().and_then(|turn| self.state.history.get(turn.answering.last()?));
         let mut rules = self.rules(&agent);
         if is_given {
@@ -122,6 +123,7 @@ impl Session {
                 rules,
                 message_id: part.message_id.clone(),
                 call_id,
+                plugins,
             },
             plan,
             place,

@@ -33,6 +33,11 @@ impl Ticket {
         Self { deadline: Instant::now() + std::time::Duration::from_secs(3600), _place: None }
     }
 
+    /// Returns how long the command may still wait.
+    pub fn left(&self) -> std::time::Duration {
+        self.deadline.saturating_duration_since(Instant::now())
+    }
+
     /// Errors when it has run out.
     pub fn check(&self) -> Result<(), CommandError> {
         if Instant::now() > self.deadline { Err(CommandError::Late) } else { Ok(()) }

@@ -10,6 +10,7 @@ use tools::AnyTool;
 use super::Session;
 use super::compaction::carried::carried;
 use super::compaction::view::View;
+use super::history::Entry;
 use super::request::{Target, compile};
 use super::system_prompt::{Told, reminder, system_prompt};
 use crate::permission_broker::ruleset;
@@ -19,6 +20,9 @@ use crate::workspace::{Answerer, Setup, Toolkit};
 /// Most tokens of an answer where the model's own limit is higher or unknown.
 const MAX_OUTPUT_TOKENS: u64 = 32_000;
 
+/// Makes a request from a history.
+pub(super) type RequestFrom = Arc<dyn Fn(&[Entry]) -> ModelRequest + Send + Sync>;
+
 impl Session {
     /// What makes the step's request, off the arbiter.
     pub(super) fn request_of(
@@ -27,19 +31,29 @@ impl Session {
         answerer: &Answerer,
         user: &protocol::UserMessage,
     ) -> Arc<dyn Fn() -> ModelRequest + Send + Sync> {
-        let history = self.state.history.clone();
+        let (history, make) = (self.state.history.clone(), self.request_from(setup, answerer, user));
+        Arc::new(move || make(history.entries()))
+    }
+
+    /// The same, for what plugins make of the history.
+    pub(super) fn request_from(
+        &self,
+        setup: &Arc<Setup>,
+        answerer: &Answerer,
+        user: &protocol::UserMessage,
+    ) -> RequestFrom {
         let unseen = self.unseen();
         let (setup, answerer, user) = (setup.clone(), answerer.clone(), user.clone());
         let (session_id, parent_id) = (self.id.clone(), self.state.info.parent_id.clone());
         let (toolkit, rules) = (self.state.toolkit.clone(), self.rules(&answerer.agent));
         let now = self.now();
         let steps = self.steps();
-        Arc::new(move || {
+        Arc::new(move |history| {
             let (agent, model) = (&*answerer.agent, &*answerer.chosen.model);
             let guides = guides(&toolkit, &rules, model);
             let told = Told { setup: &setup, agent, model, rules: &rules, user: &user, guides: &guides, now_ms: now };
             let mut system = system_prompt(&told);
-            let carried = carried(&View::of(history.entries()), carried_bytes(model));
+            let carried = carried(&View::of(history), carried_bytes(model));
             if let (Some(first), Some(carried)) = (system.first_mut(), carried) {
                 first.push_str(&format!("\n{carried}\n"));
             }
@@ -53,7 +67,7 @@ impl Session {
                 parent_id: parent_id.clone(),
                 model: model.api.id.clone(),
                 system,
-                messages: compile(history.entries(), &target),
+                messages: compile(history, &target),
                 tools: offered(&toolkit, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
                 tool_choice: ToolChoice::Auto,
                 max_output_tokens: output_limit(model),

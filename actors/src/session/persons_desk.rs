@@ -27,6 +27,7 @@ pub fn context(
         session_id,
         message_id,
         call_id: CallId::new("person"),
+        agent: String::new(),
         place,
         desk: Arc::new(PersonsDesk),
         cancel: CancellationToken::new(),

@@ -13,6 +13,7 @@ use tokio::sync::oneshot;
 
 use super::attach::Attached;
 use super::command::{Accepted, CommandError, Prompt};
+use super::hooks::{self, Draft};
 use super::{Queued, Session, attach, remembered, turn_row};
 use crate::workspace::{Answerer, GetSetup, Wish};
 
@@ -29,6 +30,7 @@ impl Session {
         &mut self,
         body: PromptBody,
         attached: Vec<Attached>,
+        shown: Option<Draft>,
         answerer: &Answerer,
         room: Option<storage::Room>,
         ctx: &mut Context<Self>,
@@ -43,7 +45,7 @@ impl Session {
             return if same { self.accepted_before(&id) } else { Err(CommandError::Taken(id)) };
         }
         let now = self.next_time();
-        let user = UserMessage {
+        let mut user = UserMessage {
             id: id.clone(),
             session_id: self.id.clone(),
             time: UserTime { created: now },
@@ -54,6 +56,14 @@ impl Session {
             system: body.system.clone(),
             tools: body.tools.clone(),
             troupe: body.troupe.clone(),
+        };
+        let parts = match shown {
+            Some(Draft { message, parts }) => {
+                user.system = message.system;
+                user.tools = message.tools;
+                parts
+            }
+            None => parts_of(body.parts, attached),
         };
         let mut changes = Vec::new();
         let model = remembered(&answerer.model_ref);
@@ -72,7 +82,7 @@ impl Session {
             }));
         }
         changes.push(self.put_message(Message::User(user)));
-        for (given, kind) in parts_of(body.parts, attached) {
+        for (given, kind) in parts {
             let id = given.unwrap_or_else(|| self.deps.ids.part());
             let part = Part { id, session_id: self.id.clone(), message_id: self.last_id(), kind };
             changes.push(self.put_part(part));
@@ -147,26 +157,49 @@ impl Handler<Prompt> for Session {
         let reader = attach::Reader::of(self);
         let files = body.parts.clone();
         let io = self.deps.io.clone();
+        let (ids, session_id) = (self.deps.ids.clone(), self.id.clone());
+        let mut body = body;
+        let id = body.message_id.get_or_insert_with(|| ids.message()).clone();
+        let (system, tools, left) = (body.system.clone(), body.tools.clone(), ticket.left());
         let _ = ctx;
         let resolve = async move {
             let setup = workspace.send(GetSetup).await.map_err(|_| CommandError::Unknown)??;
             let answerer = setup.answerer(&wish)?;
             let place = setup.place.clone();
             let attached = if files.iter().any(|part| matches!(part.kind, PartInputKind::File(_))) {
+                let files = files.clone();
                 io.spawn(async move { reader.read(place, &files).await }).await.map_err(|_| CommandError::Unknown)?
             } else {
                 Vec::new()
             };
-            Ok::<_, CommandError>((answerer, attached))
+            let shown = if setup.plugins.is_none() {
+                None
+            } else {
+                let message = UserMessage {
+                    id,
+                    session_id,
+                    time: UserTime { created: 0 },
+                    format: None,
+                    summary: None,
+                    agent: answerer.agent.name.clone(),
+                    model: answerer.model_ref.clone(),
+                    system,
+                    tools,
+                    troupe: None,
+                };
+                let draft = Draft { message, parts: parts_of(files, attached.clone()) };
+                Some(hooks::shown(&setup.plugins, draft, left, || ids.part()).await)
+            };
+            Ok::<_, CommandError>((answerer, attached, shown))
         };
         Box::pin(resolve.into_actor(self).then(move |resolved, session, ctx| {
-            let accepted = resolved.and_then(|(answerer, attached)| {
+            let accepted = resolved.and_then(|(answerer, attached, shown)| {
                 // It may have waited for the settings longer than it may.
                 session.check(&ticket)?;
                 for error in attached.iter().filter_map(|file| file.error.clone()) {
                     session.record(vec![session.error_notice(protocol::SessionError::unknown(error))]).detach();
                 }
-                session.accept(body, attached, &answerer, room, ctx)
+                session.accept(body, attached, shown, &answerer, room, ctx)
             });
             async move {
                 let (stored, accepted) = accepted?;

@@ -130,6 +130,7 @@ impl Session {
                 rules: self.rules(&answerer.agent),
                 message_id,
                 call_id,
+                plugins: setup.plugins.clone(),
             },
             place: setup.place.clone(),
             plan: plan_of(setup, &self.state.info),

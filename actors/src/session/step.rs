@@ -171,6 +171,7 @@ impl Session {
             provider: answerer.chosen.provider.clone(),
             provider_id: answerer.model_ref.provider_id.clone(),
             request,
+            refine: if matches!(kind, StepKind::Answer) { self.refine(&setup, &answerer) } else { None },
             visitor: self.visitor(&setup, &answerer.model_ref.provider_id, &answerer.chosen),
             retry: setup.config().troupe.retry,
         };

@@ -16,8 +16,9 @@ use storage::{Ack, Change, JournalError, Record};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
 use tools::process::{ProcessGroup, RecordedGroup};
-use tools::{Ask, Delegation, Desk, Effects, Progress, Refusal, ToolError};
+use tools::{Ask, Delegation, Desk, Effects, Progress, Refusal, ToolError, ToolOutput};
 
+use super::hooks;
 use super::limits::Signals;
 use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
@@ -211,6 +212,19 @@ impl Desk for CallDesk {
 
     fn progress(&self, progress: Progress) {
         self.progress.send_replace(progress);
+    }
+
+    fn before<'a>(&'a self, tool: &'a str, input: JsonMap) -> BoxFuture<'a, Result<JsonMap, ToolError>> {
+        hooks::before(&self.asker, tool, input).boxed()
+    }
+
+    fn after<'a>(&'a self, tool: &'a str, input: JsonMap, output: ToolOutput) -> BoxFuture<'a, ToolOutput> {
+        hooks::after(&self.asker, tool, input, output).boxed()
+    }
+
+    fn shell_env(&self, directory: &Path) -> BoxFuture<'_, Vec<(String, String)>> {
+        let directory = directory.to_owned();
+        async move { hooks::shell_env(&self.asker, &directory).await }.boxed()
     }
 
     fn todos(&self, todos: Vec<Todo>) -> BoxFuture<'_, Result<(), ToolError>> {

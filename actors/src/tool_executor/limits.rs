@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
-use tools::{Progress, ToolError, ToolOutput};
+use tools::{Progress, ToolError};
 
 use super::Call;
 
@@ -27,13 +27,13 @@ pub struct Signals {
 }
 
 /// Runs a call within its limits.
-pub async fn within(
-    work: impl Future<Output = Result<ToolOutput, ToolError>>,
+pub async fn within<T>(
+    work: impl Future<Output = Result<T, ToolError>>,
     call: &Call,
     cancel: &CancellationToken,
     mut signals: Signals,
     tell: impl Fn(Progress),
-) -> Result<ToolOutput, ToolError> {
+) -> Result<T, ToolError> {
     tokio::pin!(work);
     let limit = limit_of(call);
     let mut left = limit.unwrap_or(Duration::MAX);

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use indexmap::IndexMap;
+use plugins::Plugins;
 use protocol::agent::Agent;
 use protocol::command::Command;
 use protocol::config::Config;
@@ -23,10 +24,12 @@ use tools::{AnyTool, Place};
 use super::agents::{DefaultError, Surroundings, agents, default_agent};
 use super::catalogue::{Catalogue, Chosen, ModelError, Vendors};
 use super::commands::commands;
+use super::extensions;
 use super::flags::Flags;
 use super::instructions::pages::Pages;
 use super::instructions::{self, Instruction};
 use super::toolbox::toolbox;
+use crate::plugin_host::Wanted;
 
 /// What is known of a directory.
 #[derive(Clone)]
@@ -61,6 +64,12 @@ pub struct Setup {
     pub config_directories: Vec<PathBuf>,
     /// All tools; which are offered is decided at each step.
     pub tools: Vec<Arc<dyn AnyTool>>,
+    /// Its plugins: their hooks and tools.
+    pub plugins: Plugins,
+    /// Which plugins and custom tools there are to load.
+    pub(super) wanted: Option<Arc<Wanted>>,
+    /// They were set.
+    pub(super) has_plugins: bool,
     seen: Stamps,
 }
 
@@ -153,6 +162,8 @@ impl Setup {
         warnings.extend(found_skills.warnings);
         warnings.extend(found.warnings);
         warnings.iter_mut().for_each(|warning| settings.secrets.hide_in_text(warning, HIDDEN));
+        let (wanted, watched) = extensions::wanted(directory, identity, &settings, places, environment);
+        seen.extend(watched);
         let place = Place {
             directory: directory.to_owned(),
             worktree: identity.worktree.clone(),
@@ -178,6 +189,9 @@ impl Setup {
             addresses: found.addresses,
             warnings,
             config_directories,
+            plugins: Plugins::none(),
+            wanted,
+            has_plugins: false,
             settings,
             seen,
         })

@@ -173,6 +173,7 @@ fn context(root: &Path, files: Files) -> ToolContext {
         session_id: SessionId::parse("ses_1").expect("an id"),
         message_id: MessageId::parse("msg_1").expect("an id"),
         call_id: CallId::new("1"),
+        agent: String::new(),
         place: Arc::new(place),
         desk: Arc::new(Yes),
         cancel: CancellationToken::new(),

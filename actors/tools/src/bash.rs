@@ -76,9 +76,10 @@ impl Tool for Bash {
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Aborted);
         }
+        let env = cx.desk.shell_env(&directory).await;
         let begun = cx.begin().await?;
         let started_ms = SystemClock.now_ms();
-        let child = start(cx, &begun, &command, directory.clone())?;
+        let child = start(cx, &begun, &command, directory.clone(), env)?;
         let timeout = input.timeout.map_or(TIMEOUT, |ms| Duration::from_millis(ms.get()));
         run::run(cx, child, Begun { command, directory, started_ms }, timeout).await
     }
@@ -106,10 +107,11 @@ impl Tool for PersonsBash {
         if command.contains('\0') {
             return Err(ToolError::failed("The command contains a NUL character."));
         }
+        let directory = cx.place.directory.clone();
+        let env = cx.desk.shell_env(&directory).await;
         let begun = cx.begin().await?;
         let started_ms = SystemClock.now_ms();
-        let directory = cx.place.directory.clone();
-        let child = start(cx, &begun, &command, directory.clone())?;
+        let child = start(cx, &begun, &command, directory.clone(), env)?;
         let mut output = run::run(cx, child, Begun { command, directory, started_ms }, Duration::MAX).await?;
         output.title.clear();
         if output.metadata.get("output").is_some_and(|said| said == report::NOTHING) {
@@ -185,12 +187,18 @@ fn external(command: &str, verdict: &Verdict) -> Ask {
 }
 
 /// Starts the shell: bash, or sh where there is none.
-fn start(cx: &ToolContext, begun: &Effects, command: &str, directory: PathBuf) -> Result<Child, ToolError> {
+fn start(
+    cx: &ToolContext,
+    begun: &Effects,
+    command: &str,
+    directory: PathBuf,
+    env: Vec<(String, String)>,
+) -> Result<Child, ToolError> {
     let spec = Spec {
         program: "bash".into(),
         args: vec!["-c".into(), command.into()],
         cwd: directory,
-        env: Vec::new(),
+        env: env.into_iter().map(|(name, value)| (name.into(), value.into())).collect(),
         session: cx.session_id.clone(),
         // A vendor's call ids may repeat from message to message.
         call: format!("{}/{}", cx.message_id, cx.call_id),

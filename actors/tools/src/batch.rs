@@ -102,7 +102,9 @@ impl Batch {
             return Err(ToolError::failed(format!("{name:?} can't be called in a batch. These can: {known}.")));
         };
         let cx = ToolContext { desk, ..cx.clone() };
-        tool.run(call.parameters, &cx).await
+        let input = cx.desk.before(&call.tool, call.parameters).await?;
+        let output = tool.run(input.clone(), &cx).await?;
+        Ok(cx.desk.after(&call.tool, input, output).await)
     }
 
     /// Errors when two calls would write one file: side by side their order is nobody's.
@@ -174,6 +176,18 @@ impl Desk for BatchDesk {
             self.start.effects.get_or_try_init(|| self.desk.begin()).await.cloned()
         }
         .boxed()
+    }
+
+    fn before<'a>(&'a self, tool: &'a str, input: JsonMap) -> BoxFuture<'a, Result<JsonMap, ToolError>> {
+        self.desk.before(tool, input)
+    }
+
+    fn after<'a>(&'a self, tool: &'a str, input: JsonMap, output: ToolOutput) -> BoxFuture<'a, ToolOutput> {
+        self.desk.after(tool, input, output)
+    }
+
+    fn shell_env(&self, directory: &Path) -> BoxFuture<'_, Vec<(String, String)>> {
+        self.desk.shell_env(directory)
     }
 
     fn progress(&self, _: Progress) {

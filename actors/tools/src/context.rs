@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::error::ToolError;
 use crate::files::Files;
 use crate::process::{ProcessGroup, Processes};
+use crate::tool::ToolOutput;
 
 /// Everything a tool call has besides its arguments.
 #[derive(Clone)]
@@ -22,6 +23,8 @@ pub struct ToolContext {
     pub message_id: MessageId,
     /// The call.
     pub call_id: CallId,
+    /// The agent that calls; empty where the person does.
+    pub agent: String,
     /// Where it works.
     pub place: Arc<Place>,
     /// The way to the runtime and the person.
@@ -80,6 +83,22 @@ pub trait Desk: Send + Sync {
     /// by one call it is one message.
     fn hand_over<'a>(&'a self, _agent: &'a str, _message: String) -> BoxFuture<'a, Result<(), ToolError>> {
         Box::pin(async { Err(ToolError::Aborted) })
+    }
+
+    /// Says that a call inside of this one is about to run. Returns its arguments as the person's plugins want them; an
+    /// error is their refusal.
+    fn before<'a>(&'a self, _tool: &'a str, input: JsonMap) -> BoxFuture<'a, Result<JsonMap, ToolError>> {
+        Box::pin(async { Ok(input) })
+    }
+
+    /// Says that a call inside of this one has run. Returns its output as the person's plugins want it.
+    fn after<'a>(&'a self, _tool: &'a str, _input: JsonMap, output: ToolOutput) -> BoxFuture<'a, ToolOutput> {
+        Box::pin(async { output })
+    }
+
+    /// Returns variables that a command line in `directory` is run with, besides the inherited ones.
+    fn shell_env(&self, _directory: &std::path::Path) -> BoxFuture<'_, Vec<(String, String)>> {
+        Box::pin(async { Vec::new() })
     }
 
     /// Replaces the session's to-do list.
@@ -182,6 +201,14 @@ pub enum Refusal {
         pattern: String,
         /// The rules that speak of the permission, the deciding one among them.
         rules: Vec<Rule>,
+    },
+    /// A plugin says no.
+    #[error("A plugin forbids this call: {permission} for {}. Do it another way, or leave it.", patterns.join(", "))]
+    ByPlugin {
+        /// The permission.
+        permission: String,
+        /// What for.
+        patterns: Vec<String>,
     },
     /// A person said no; the turn stops.
     #[error("The person rejected this call.")]

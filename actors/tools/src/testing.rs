@@ -152,6 +152,7 @@ pub(crate) fn context(directory: &Path) -> (ToolContext, Arc<FakeDesk>) {
         session_id: SessionId::parse("ses_test").unwrap(),
         message_id: MessageId::parse("msg_test").unwrap(),
         call_id: CallId::new("call_test"),
+        agent: "build".to_owned(),
         place: Arc::new(place),
         desk: desk.clone(),
         cancel: CancellationToken::new(),

@@ -75,6 +75,7 @@ const SHUTDOWN_SECONDS: u64 = 2;
 
 /// Starts listening. Call it within an actix system.
 pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
+    let address = server.runtime.address.clone();
     let server = web::Data::new(server);
     let searches = web::Data::new(Searches(Semaphore::new(SEARCHES)));
     let mut http = HttpServer::new(move || {
@@ -95,6 +96,10 @@ pub fn listen(server: Server, listen: &Listen) -> std::io::Result<Running> {
         http = http.listen(tcp_listener(*address)?)?;
     }
     let addresses = http.addrs();
+    if let Some(first) = addresses.first() {
+        // A second server of one runtime is for tests.
+        let _ = address.set(format!("http://{first}"));
+    }
     #[cfg(unix)]
     for socket in &listen.sockets {
         http = http.listen_uds(unix_socket(socket)?)?;

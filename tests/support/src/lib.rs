@@ -38,6 +38,7 @@
 //! ```
 
 pub mod model;
+pub mod npm;
 pub mod process;
 pub mod project;
 pub mod wire;

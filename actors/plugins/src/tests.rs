@@ -1,0 +1,7 @@
+//! With a real Node (or Bun).
+
+mod hooks;
+mod modules;
+mod packages;
+mod programs;
+mod trouble;
