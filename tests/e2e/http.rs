@@ -70,7 +70,7 @@ async fn the_project_its_agents_models_and_settings_are_listed() {
     };
     assert_eq!(
         (by_mode("primary"), by_mode("subagent")),
-        (vec!["build".into(), "plan".into()], vec!["general".into(), "explore".into()])
+        (vec!["build".into(), "plan".into()], vec!["explore".into(), "general".into()])
     );
 
     let config = get(&world, "/config").await;
