@@ -26,6 +26,7 @@ use protocol::message::ModelRef;
 use protocol::provider::{Model, Provider};
 use providers::OpenError;
 use providers::auth::Login;
+use providers::models::ModelList;
 use storage::places::Environment;
 
 pub use storage::config::change::HIDDEN;
@@ -160,26 +161,16 @@ impl Catalogue {
         Some(ModelRef { provider_id: provider, model_id: model, variant: None })
     }
 
-    /// Returns all providers there are, those in use as they are used, and the model each offers first; `list` is that
-    /// of [`Models::list`]. Blocks.
-    pub fn all(
-        &self,
-        config: &Config,
-        list: &providers::models::ModelList,
-    ) -> (Vec<Provider>, IndexMap<String, String>) {
-        let mut all: Vec<Provider> = self.providers().cloned().collect();
-        for listed in list.providers().filter(|listed| !self.providers.contains_key(&listed.id)) {
-            if !is_in_use(config, &listed.id) {
-                continue;
+    /// Returns the other providers of a list (that of [`Models::list`]), one by one: there are many. Blocks.
+    pub fn unused<'a>(&'a self, config: &'a Config, list: &'a ModelList) -> impl Iterator<Item = Provider> + 'a {
+        let unused = list.providers().filter(|listed| !self.providers.contains_key(&listed.id));
+        unused.filter(|listed| is_in_use(config, &listed.id)).filter_map(|listed| match list.models(listed) {
+            Ok(models) => Some(known::unused(listed, models)),
+            Err(error) => {
+                tracing::warn!(%error, provider = listed.id, "a provider is left out");
+                None
             }
-            match list.models(listed) {
-                Ok(models) => all.push(known::unused(listed, models)),
-                Err(error) => tracing::warn!(%error, provider = listed.id, "a provider is left out"),
-            }
-        }
-        let first = |provider: &Provider| Some((provider.id.clone(), first_model(&provider.models)?));
-        let defaults = all.iter().filter_map(first).collect();
-        (all, defaults)
+        })
     }
 
     /// Returns a model of a provider's that is good enough for titles and the like, if one is known to be.
@@ -222,8 +213,9 @@ fn is_in_use(config: &Config, id: &str) -> bool {
         && !config.disabled_providers.iter().any(|other| other == id)
 }
 
-/// The preferred models first, then what is called the latest, then the highest id: vendors' newest.
-fn first_model(models: &IndexMap<String, Model>) -> Option<String> {
+/// Returns the model a provider offers first: the preferred ones, then what is called the latest, then the highest id,
+/// which is the vendor's newest.
+pub fn first_model(models: &IndexMap<String, Model>) -> Option<String> {
     let rank = |id: &str| PREFERRED.iter().position(|name| id.contains(name)).unwrap_or(PREFERRED.len());
     let key = |id: &str| (rank(id), !id.contains("latest"));
     let talks = models.values().filter(|model| model.capabilities.toolcall).map(|model| &model.id);

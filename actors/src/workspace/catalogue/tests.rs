@@ -196,15 +196,18 @@ fn a_small_model_is_one_that_is_known_to_be() {
 }
 
 #[test]
-fn all_providers_are_told_those_in_use_as_they_are_used() {
+fn the_providers_that_are_not_used_are_those_of_the_list_the_config_does_not_rule_out() {
     let home = Home::new();
-    let config: Config = serde_json::from_value(mock()).expect("a config");
-    let catalogue = home.catalogue(mock(), &[]);
-    let (all, defaults) = catalogue.all(&config, &home.vendors.models.list());
-    assert_eq!((all[0].id.as_str(), all.len() > 100), ("mock", true));
-    assert_eq!((defaults["mock"].as_str(), defaults.contains_key("anthropic")), ("vision", true));
-    let only: Config = serde_json::from_value(json!({ "enabled_providers": ["anthropic"] })).expect("a config");
-    assert_eq!(catalogue.all(&only, &home.vendors.models.list()).0.len(), 2);
+    let unused = |config: Value, environment: &[(&str, &str)]| -> Vec<String> {
+        let catalogue = home.catalogue(config.clone(), environment);
+        let config: Config = serde_json::from_value(config).expect("a config");
+        catalogue.unused(&config, &home.vendors.models.list()).map(|provider| provider.id).collect()
+    };
+    let all = unused(mock(), &[]);
+    assert!(all.len() > 100 && all.iter().any(|id| id == "anthropic"));
+    let others = unused(mock(), &[("ANTHROPIC_API_KEY", "k")]);
+    assert!(others.len() < all.len() && !others.iter().any(|id| id == "anthropic"));
+    assert_eq!(unused(json!({ "enabled_providers": ["anthropic"] }), &[]), ["anthropic"]);
 }
 
 #[test]

@@ -4,7 +4,12 @@ use std::collections::HashMap;
 
 use actix_web::http::header::ContentType;
 use actix_web::{HttpResponse, web};
+use actors::workspace::Setup;
 use actors::workspace::auth::{self, Forgotten, Login};
+use actors::workspace::catalogue::first_model;
+use actors::workspace::models::ModelList;
+use bytes::Bytes;
+use futures::{StreamExt, stream};
 use protocol::provider::Provider;
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -16,6 +21,8 @@ use crate::error::ApiError;
 use crate::place::Place;
 use crate::{Server, secrets};
 
+/// Most providers of a long list that wait for the client to read them.
+const PIECES: usize = 4;
 /// What a login looks like.
 const LOGIN: &str = "a login is {\"type\": \"api\", \"key\"}, {\"type\": \"oauth\", \"refresh\", \"access\", \"expires\"} \
                      or {\"type\": \"wellknown\", \"key\", \"token\"}";
@@ -31,34 +38,55 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/auth/{provider}", web::delete().to(log_out));
 }
 
-fn shown<'a>(providers: impl IntoIterator<Item = &'a Provider>) -> Vec<Value> {
-    let shown = |provider| {
-        let mut shown = serde_json::to_value(provider).unwrap_or_default();
-        secrets::hide_in_provider(&mut shown);
-        shown
-    };
-    providers.into_iter().map(shown).collect()
+fn shown(provider: &Provider) -> Value {
+    let mut shown = serde_json::to_value(provider).unwrap_or_default();
+    secrets::hide_in_provider(&mut shown);
+    shown
 }
 
 /// Tells the providers in use and the model each offers first.
 async fn in_use(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
     let setup = setup(&server, &place).await?;
-    let providers = shown(setup.catalogue.providers());
+    let providers: Vec<Value> = setup.catalogue.providers().map(shown).collect();
     Ok(web::Json(json!({ "providers": providers, "default": setup.catalogue.defaults() })))
 }
 
-/// Tells all providers that are known, and which of them are in use. It is a long list, written off the arbiter.
+/// Tells all providers that are known, and which of them are in use. The list is long: it is written off the arbiter,
+/// one provider at a time, as fast as the client reads.
 async fn all(server: web::Data<Server>, place: Place) -> Result<HttpResponse, ApiError> {
     let setup = setup(&server, &place).await?;
     let models = server.runtime.vendors.models.clone();
-    let written = server.runtime.io().spawn_blocking(move || {
-        let connected: Vec<&str> = setup.catalogue.providers().map(|provider| provider.id.as_str()).collect();
-        let (all, default) = setup.catalogue.all(setup.config(), &models.list());
-        serde_json::to_vec(&json!({ "all": shown(&all), "default": default, "connected": connected }))
+    let (written, mut pieces) = tokio::sync::mpsc::channel::<Bytes>(PIECES);
+    server.runtime.io().spawn_blocking(move || {
+        // It fails when the client has gone.
+        let _ = write_all(&setup, &models.list(), |piece| written.blocking_send(piece.into()).is_ok());
     });
-    let body = written.await.map_err(|error| ApiError::Internal(error.to_string()))?;
-    let body = body.map_err(|error| ApiError::Internal(error.to_string()))?;
-    Ok(HttpResponse::Ok().content_type(ContentType::json()).body(body))
+    let body = stream::poll_fn(move |cx| pieces.poll_recv(cx)).map(Ok::<_, ApiError>);
+    Ok(HttpResponse::Ok().content_type(ContentType::json()).streaming(body))
+}
+
+/// Writes the answer in pieces, until `write` says that nobody reads.
+fn write_all(setup: &Setup, list: &ModelList, mut write: impl FnMut(String) -> bool) -> Option<()> {
+    let in_use = || setup.catalogue.providers();
+    let mut default = setup.catalogue.defaults();
+    let mut before = "{\"all\":[";
+    let mut put = |provider: String| {
+        let piece = format!("{before}{provider}");
+        before = ",";
+        write(piece).then_some(())
+    };
+    for provider in in_use() {
+        put(shown(provider).to_string())?;
+    }
+    for provider in setup.catalogue.unused(setup.config(), list) {
+        // Nothing in it is a person's.
+        put(serde_json::to_string(&provider).ok()?)?;
+        if let Some(first) = first_model(&provider.models) {
+            default.insert(provider.id, first);
+        }
+    }
+    let connected: Vec<&str> = in_use().map(|provider| provider.id.as_str()).collect();
+    write(format!("],\"default\":{},\"connected\":{}}}", json!(default), json!(connected))).then_some(())
 }
 
 /// Tells how one may log in, by provider.
