@@ -57,6 +57,7 @@ pub(crate) mod persons_desk;
 mod samples;
 mod shell;
 mod step;
+mod structured;
 mod subagent;
 mod system_prompt;
 mod turn;

@@ -439,10 +439,10 @@ impl Handler<GetTools> for Workspace {
         self.used = Instant::now();
         let Some(setup) = self.setup.clone() else { return Box::pin(async { Arc::default() }) };
         let sources = self.sources(&setup);
-        if sources.is_empty() {
+        if sources.is_empty() && setup.plugins.is_none() {
             let kit = match self.plain.take() {
                 Some((of, kit)) if Arc::ptr_eq(&of, &setup) => kit,
-                _ => Arc::new(Toolkit::of(&setup, &[])),
+                _ => Arc::new(Toolkit::of(&setup, &[], &[])),
             };
             self.plain = Some((setup, kit.clone()));
             return Box::pin(async { kit });
@@ -452,7 +452,10 @@ impl Handler<GetTools> for Workspace {
             let offers = sources.iter().map(|source| source.send(offer.clone()));
             // A source that fell just now has nothing to offer.
             let offered: Vec<_> = futures::future::join_all(offers).await.into_iter().flatten().collect();
-            Arc::new(Toolkit::of(&setup, &offered))
+            if patience != Patience::None {
+                setup.plugins.ready(Duration::from_millis(setup.config().troupe.plugins.load_ms)).await;
+            }
+            Arc::new(Toolkit::of(&setup, &setup.plugins.tools(), &offered))
         })
     }
 }

@@ -11,6 +11,7 @@ use storage::Change;
 use super::compaction::Effort;
 use super::offer::{is_last, limit_reached};
 use super::step::{Step, StepKind};
+use super::structured::Shaped;
 use super::{Session, Stage};
 use crate::processor::StepEnd;
 use crate::workspace::{ChangedFiles, Freshness, LearnWindow, TakeSnapshot};
@@ -125,6 +126,19 @@ impl Session {
                 turn.before = turn.before.take().or_else(|| step.snapshot.clone());
                 turn.after = tree.clone();
                 turn.is_fresh = true;
+            }
+        }
+        if matches!(step.end, Some(StepEnd::Finished { .. })) && error.is_none() {
+            match self.shaped(&message, goes_on) {
+                Shaped::Open => {}
+                Shaped::Given(answer) => {
+                    message.structured = Some(answer);
+                    goes_on = false;
+                }
+                Shaped::Missing(missing) => {
+                    error = Some(missing);
+                    goes_on = false;
+                }
             }
         }
         if message.finish.is_some() && !matches!(step.kind, StepKind::Subtask(_)) {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use protocol::agent::Agent;
+use protocol::message::OutputFormat;
 use protocol::model::{ModelRequest, Reasoning, ToolChoice, ToolSpec};
 use protocol::provider::Model;
 use tools::AnyTool;
@@ -69,7 +70,10 @@ impl Session {
                 system,
                 messages: compile(history, &target),
                 tools: offered(&toolkit, &rules, model).map(|tool| spec(tool, &rules)).collect::<Vec<ToolSpec>>(),
-                tool_choice: ToolChoice::Auto,
+                tool_choice: match user.format {
+                    Some(OutputFormat::JsonSchema { .. }) => ToolChoice::Required,
+                    _ => ToolChoice::Auto,
+                },
                 max_output_tokens: output_limit(model),
                 temperature: agent.temperature.filter(|_| model.capabilities.temperature),
                 top_p: agent.top_p,

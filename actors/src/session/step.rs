@@ -15,6 +15,7 @@ use super::compaction::Plan;
 use super::compaction::view::is_request;
 use super::history::Entry;
 use super::recovery::Rerun;
+use super::structured::with_answer;
 use super::{Session, Stage};
 use crate::processor::{Processor, ProcessorDeps, StepEnd, StepUpdate, StepUpdates};
 use crate::provider_gate::Visitor;
@@ -138,6 +139,7 @@ impl Session {
         }
         let text: Arc<str> = self.state.history.get(&user.id).map(Entry::own_text).unwrap_or_default().into();
         self.deps.faults.hit("session.step", &text);
+        self.state.toolkit = with_answer(&self.state.toolkit, &user);
         let message = self.new_answer(&setup, &answerer, &user.id);
         let message_id = message.id.clone();
         let stored = self.put_message(Message::Assistant(message));

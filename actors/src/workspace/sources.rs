@@ -1,5 +1,5 @@
-//! Tools that come and go while a directory is in use: those of MCP servers, of plugins. Whoever has some is a source;
-//! the workspace asks all of them at each step and puts what they offer beside the built-in ones.
+//! Tools that come and go while a directory is in use: those of MCP servers and of plugins. The workspace asks for them
+//! at each step and puts them beside the built-in ones.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -65,10 +65,13 @@ pub struct Toolkit {
 }
 
 impl Toolkit {
-    /// Returns the built-in tools and those of all sources. Of two tools of one name the first counts.
-    pub fn of(setup: &Setup, offered: &[Arc<Offered>]) -> Self {
-        let mut kit = Self { tools: setup.tools.clone(), ..Self::default() };
-        let mut names: HashSet<String> = kit.tools.iter().map(|tool| tool.id().to_owned()).collect();
+    /// Returns the custom tools, the built-in ones, and those of all sources. Of two tools of one name the first counts:
+    /// a custom tool stands in for a built-in one.
+    pub fn of(setup: &Setup, custom: &[Arc<dyn AnyTool>], offered: &[Arc<Offered>]) -> Self {
+        let mut kit = Self::default();
+        let mut names = HashSet::new();
+        let own = custom.iter().chain(&setup.tools);
+        kit.tools.extend(own.filter(|tool| names.insert(tool.id().to_owned())).cloned());
         let mut commands: HashSet<String> = setup.commands.iter().map(|command| command.name.clone()).collect();
         for source in offered {
             kit.tools.extend(source.tools.iter().filter(|tool| names.insert(tool.id().to_owned())).cloned());

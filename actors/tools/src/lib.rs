@@ -29,6 +29,7 @@ pub mod repo_overview;
 pub mod search;
 pub mod shell;
 pub mod skill;
+pub mod structured_output;
 pub mod task;
 pub mod todoread;
 pub mod todowrite;
