@@ -180,6 +180,7 @@ impl Runtime {
             mcp: mcp.clone(),
             fates: fates.clone(),
             vendors: vendors.clone(),
+            processes: processes.clone(),
             io: io.clone(),
         };
         let session: SessionTemplate = {

@@ -51,6 +51,8 @@ pub enum Name {
     Workspace(String),
     /// One for each directory with MCP servers.
     McpHost(String),
+    /// One for each directory in which language servers were needed.
+    LanguageServers(String),
     /// One.
     Registry,
     /// One.
@@ -67,6 +69,7 @@ impl fmt::Display for Name {
             Self::Session(id) => write!(f, "session {id}"),
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
             Self::McpHost(directory) => write!(f, "MCP host of {directory}"),
+            Self::LanguageServers(directory) => write!(f, "language servers of {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
             Self::Gate => f.write_str("gate"),
