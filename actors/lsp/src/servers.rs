@@ -86,10 +86,13 @@ struct Inner {
     processes: Processes,
     on_change: OnChange,
     entries: Mutex<HashMap<(String, PathBuf), Arc<Entry>>>,
-    found: Mutex<HashMap<(PathBuf, String), (Instant, Option<Launch>)>>,
+    found: Mutex<HashMap<(PathBuf, String), Found>>,
     touches: Arc<Semaphore>,
     stop: CancellationToken,
 }
+
+/// How a server is run for the files of a directory, and when that was found out.
+type Found = (Instant, Option<Launch>);
 
 struct Entry {
     server: Server,
