@@ -20,6 +20,7 @@
 
 pub mod bus;
 pub mod faults;
+pub mod language_servers;
 pub mod mcp_host;
 pub mod permission_broker;
 pub mod plugin_host;

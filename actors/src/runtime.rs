@@ -184,6 +184,7 @@ impl Runtime {
             mcp: mcp.clone(),
             fates: fates.clone(),
             vendors: vendors.clone(),
+            processes: processes.clone(),
             io: io.clone(),
             plugins: PluginShared {
                 processes: processes.clone(),

@@ -53,6 +53,8 @@ pub enum Name {
     McpHost(String),
     /// One for each directory with plugins or custom tools.
     Plugins(String),
+    /// One for each directory in which language servers were needed.
+    LanguageServers(String),
     /// One.
     Registry,
     /// One.
@@ -70,6 +72,7 @@ impl fmt::Display for Name {
             Self::Workspace(directory) => write!(f, "workspace {directory}"),
             Self::McpHost(directory) => write!(f, "MCP host of {directory}"),
             Self::Plugins(directory) => write!(f, "plugins of {directory}"),
+            Self::LanguageServers(directory) => write!(f, "language servers of {directory}"),
             Self::Registry => f.write_str("registry"),
             Self::Broker => f.write_str("broker"),
             Self::Gate => f.write_str("gate"),

@@ -21,6 +21,7 @@ use storage::{Change, Journal, Origin, Record, StorageError, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
+use tools::process::Processes;
 
 pub mod agents;
 pub mod catalogue;
@@ -29,6 +30,7 @@ pub mod commands;
 mod extensions;
 pub mod flags;
 pub mod instructions;
+pub mod languages;
 pub mod setup;
 pub mod sources;
 mod toolbox;
@@ -193,6 +195,8 @@ pub struct WorkspaceDeps {
     pub fates: FateLine,
     /// Where providers come from.
     pub vendors: Vendors,
+    /// Starts language servers.
+    pub processes: Processes,
     /// Where work runs that waits.
     pub io: Handle,
     /// What the hosts of plugins share.
@@ -228,6 +232,8 @@ pub struct Workspace {
     used: Instant,
     /// The tools where nothing comes and goes, and the settings they were made of.
     plain: Option<(Arc<Setup>, Arc<Toolkit>)>,
+    /// Its language servers.
+    languages: languages::Languages,
 }
 
 impl Workspace {
@@ -250,6 +256,7 @@ impl Workspace {
             mcp: None,
             used: Instant::now(),
             plain: None,
+            languages: languages::Languages::default(),
         }
     }
 

@@ -187,6 +187,9 @@ pub enum Event {
     /// A tool wrote a file (absolute path).
     #[serde(rename = "file.edited")]
     FileEdited { file: String },
+    /// Language servers came or went: `GET /lsp` says which there are.
+    #[serde(rename = "lsp.updated")]
+    LspUpdated {},
     /// A file changed on disk.
     #[serde(rename = "file.watcher.updated")]
     FileChanged { file: String, event: String },
@@ -242,6 +245,7 @@ impl Event {
             Self::QuestionRejected { .. } => "question.rejected",
             Self::TodoUpdated { .. } => "todo.updated",
             Self::FileEdited { .. } => "file.edited",
+            Self::LspUpdated {} => "lsp.updated",
             Self::FileChanged { .. } => "file.watcher.updated",
             Self::CommandExecuted { .. } => "command.executed",
             Self::ProjectUpdated(_) => "project.updated",
@@ -280,6 +284,7 @@ impl Event {
             | Self::McpBrowserOpenFailed { .. }
             | Self::GlobalDisposed {}
             | Self::FileEdited { .. }
+            | Self::LspUpdated {}
             | Self::FileChanged { .. }
             | Self::ProjectUpdated(_)
             | Self::BranchUpdated { .. } => None,

@@ -10,6 +10,7 @@ mod http;
 mod instructions;
 mod isolation;
 mod limits;
+mod lsp;
 mod mcp;
 mod overflow;
 mod permission;

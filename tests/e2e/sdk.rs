@@ -2,6 +2,7 @@
 
 use std::process::Command;
 
+
 use crate::world::World;
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! What a running call asks of the runtime.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -15,6 +15,8 @@ use storage::journal::ProcessRow;
 use storage::{Ack, Change, JournalError, Record};
 use tokio::sync::{OnceCell, oneshot, watch};
 use tokio_util::sync::CancellationToken;
+use tools::diagnostics::Diagnosed;
+use tools::lsp::LanguageQuestion;
 use tools::process::{ProcessGroup, RecordedGroup};
 use tools::{Ask, Delegation, Desk, Effects, Progress, Refusal, ToolError, ToolOutput};
 
@@ -22,8 +24,10 @@ use super::hooks;
 use super::limits::Signals;
 use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
+use crate::language_servers::{AskServers, Diagnose, LanguageServers, Touch};
 use crate::permission_broker::{self as broker, Asker};
 use crate::session_registry::{AbortSession, AwaitTurn, LastWords};
+use crate::workspace::languages::GetLanguageServers;
 use crate::workspace::{Freshness, TakeSnapshot};
 
 /// How long a call waits before it asks a broker again that went away.
@@ -253,6 +257,39 @@ impl Desk for CallDesk {
         self.record(vec![Change::Notice(event)]).detach();
     }
 
+    fn file_read(&self, path: &Path) {
+        let (desk, path) = (self.clone(), path.to_owned());
+        self.deps.io.spawn(async move {
+            if let Some(servers) = desk.language_servers(vec![path.clone()]).await {
+                let _ = servers.send(Touch(path)).await;
+            }
+        });
+    }
+
+    fn diagnose(&self, written: Vec<PathBuf>) -> BoxFuture<'_, Diagnosed> {
+        async move {
+            match self.language_servers(written.clone()).await {
+                // A fall on the way is no reason to hold the edit up, or to fail it.
+                Some(servers) => servers.send(Diagnose(written)).await.unwrap_or_default(),
+                None => Diagnosed::default(),
+            }
+        }
+        .boxed()
+    }
+
+    fn ask_language_servers(&self, question: LanguageQuestion) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        async move {
+            let none = || lsp::LspError::NoServer { path: question.path.clone() };
+            let answer = match self.language_servers(vec![question.path.clone()]).await {
+                Some(servers) => servers.send(AskServers(question)).await,
+                None => Ok(Err(none())),
+            };
+            let fell = |_| ToolError::failed("the language servers fell while they were asked; ask again");
+            answer.map_err(fell)?.map_err(|error| ToolError::failed(error.to_string()))
+        }
+        .boxed()
+    }
+
     fn process_started(&self, group: ProcessGroup) {
         self.record(vec![Change::ProcessStarted(self.process_row(group))]).detach();
     }
@@ -295,6 +332,10 @@ impl Desk for CallDesk {
 }
 
 impl CallDesk {
+    async fn language_servers(&self, paths: Vec<PathBuf>) -> Option<Addr<LanguageServers>> {
+        self.deps.workspace.send(GetLanguageServers(paths)).await.ok().flatten()
+    }
+
     /// Waits for the end of a subagent's turn, through all falls of its actor.
     async fn last_words(&self, wait: &AwaitTurn) -> Result<LastWords, ToolError> {
         loop {

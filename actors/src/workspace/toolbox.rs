@@ -42,6 +42,9 @@ pub fn toolbox(
         tools.push(Arc::new(tools::repo_clone::RepoClone::new(clones.clone())));
         tools.push(Arc::new(tools::repo_overview::RepoOverview::new(clones.clone())));
     }
+    if flags.lsp_tool {
+        tools.push(Arc::new(tools::lsp::Lsp));
+    }
     if flags.batch {
         tools.push(Arc::new(tools::batch::Batch::new(&tools)));
     }

@@ -96,11 +96,15 @@ impl Tool for ApplyPatch {
         for path in prepared.edited() {
             cx.desk.file_edited(path);
         }
-        let metadata = metadata(&prepared.changes);
+        let mut metadata = metadata(&prepared.changes);
         cx.desk.progress(Progress { title: None, metadata: metadata.clone() });
+        let diagnosed = cx.diagnose(parts.iter().flat_map(Part::paths).map(|at| at.shown.clone()).collect()).await;
+        metadata.insert("diagnostics".into(), diagnosed.metadata());
         let listed: Vec<String> = prepared.changes.iter().map(listed).collect();
         let output = format!("Success. Updated the following files:\n{}", listed.join("\n"));
-        Ok(ToolOutput { title: output.clone(), output, metadata, ..ToolOutput::default() })
+        let told = diagnosed
+            .told_by(&|path| parts.iter().flat_map(Part::paths).find(|at| at.shown == path).map(|at| &*at.title));
+        Ok(ToolOutput { output: format!("{output}{told}"), title: output, metadata, ..ToolOutput::default() })
     }
 }
 

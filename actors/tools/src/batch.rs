@@ -3,7 +3,7 @@
 //! Each asks for itself. The effects of all begin together, once none of them has anything left to ask: so after a
 //! crash it is known of the whole batch whether it had begun.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,7 +18,9 @@ use serde_json::{Value, json};
 use tokio::sync::{OnceCell, watch};
 
 use crate::context::{Ask, Delegated, Delegation, Desk, Effects, Progress, Refusal, ToolContext};
+use crate::diagnostics::Diagnosed;
 use crate::error::ToolError;
+use crate::lsp::LanguageQuestion;
 use crate::process::ProcessGroup;
 use crate::tool::{AnyTool, ToolOutput, Traits, arguments, schema};
 
@@ -208,6 +210,18 @@ impl Desk for BatchDesk {
 
     fn file_edited(&self, path: &Path) {
         self.desk.file_edited(path);
+    }
+
+    fn file_read(&self, path: &Path) {
+        self.desk.file_read(path);
+    }
+
+    fn diagnose(&self, written: Vec<PathBuf>) -> BoxFuture<'_, Diagnosed> {
+        self.desk.diagnose(written)
+    }
+
+    fn ask_language_servers(&self, question: LanguageQuestion) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        self.desk.ask_language_servers(question)
     }
 
     fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {

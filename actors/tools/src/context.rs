@@ -7,10 +7,13 @@ use futures::future::BoxFuture;
 use protocol::permission::{Action, Rule};
 use protocol::question::{Answers, Question};
 use protocol::{CallId, JsonMap, MessageId, SessionId, Todo};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
+use crate::diagnostics::Diagnosed;
 use crate::error::ToolError;
 use crate::files::Files;
+use crate::lsp::LanguageQuestion;
 use crate::process::{ProcessGroup, Processes};
 use crate::tool::ToolOutput;
 
@@ -108,6 +111,20 @@ pub trait Desk: Send + Sync {
 
     /// Says that a file was written (absolute path).
     fn file_edited(&self, _path: &std::path::Path) {}
+
+    /// Says that a file was looked at (absolute path): who knows its language may get ready for it.
+    fn file_read(&self, _path: &std::path::Path) {}
+
+    /// Returns what language servers say of files that were just written or removed (absolute paths), in bounded time.
+    /// Nothing where there is no server for them.
+    fn diagnose(&self, _written: Vec<PathBuf>) -> BoxFuture<'_, Diagnosed> {
+        Box::pin(async { Diagnosed::default() })
+    }
+
+    /// Puts a question to the language servers of a file.
+    fn ask_language_servers(&self, _question: LanguageQuestion) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        Box::pin(async { Err(ToolError::Aborted) })
+    }
 
     /// Gives work to a subagent and waits for its answer.
     fn delegate(&self, _delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
@@ -250,6 +267,14 @@ impl ToolContext {
     /// Asks for a permission. See [`Desk::ask`].
     pub async fn ask(&self, ask: Ask) -> Result<(), ToolError> {
         Ok(self.desk.ask(ask).await?)
+    }
+
+    /// Returns what language servers say of files that were just written; nothing once the call is aborted.
+    pub(crate) async fn diagnose(&self, written: Vec<PathBuf>) -> Diagnosed {
+        tokio::select! {
+            diagnosed = self.desk.diagnose(written) => diagnosed,
+            () = self.cancel.cancelled() => Diagnosed::default(),
+        }
     }
 
     /// Says that effects begin. See [`Desk::begin`].

@@ -123,11 +123,13 @@ impl Tool for Edit {
             writing(cx, work).await?
         };
         cx.desk.file_edited(&located.shown);
-        let metadata = metadata(&located, &diff);
+        let mut metadata = metadata(&located, &diff);
         cx.desk.progress(Progress { title: None, metadata: metadata.clone() });
+        let diagnosed = cx.diagnose(vec![located.shown.clone()]).await;
+        metadata.insert("diagnostics".into(), diagnosed.metadata());
         Ok(ToolOutput {
             title: located.title.clone(),
-            output: format!("Edit applied successfully.{note}"),
+            output: format!("Edit applied successfully.{note}{}", diagnosed.told()),
             metadata,
             ..ToolOutput::default()
         })

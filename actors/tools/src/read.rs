@@ -71,8 +71,13 @@ impl Tool for Read {
             offset: input.offset.unwrap_or(1).max(1),
             limit: input.limit.filter(|limit| *limit > 0).unwrap_or(LINES),
         };
-        let (place, files) = (cx.place.clone(), cx.files.clone());
-        looking(cx, move |cancel| read(&place, &files, &located, window, cancel)).await
+        let (place, files, shown) = (cx.place.clone(), cx.files.clone(), located.shown.clone());
+        let is_file = located.kind == Kind::File;
+        let output = looking(cx, move |cancel| read(&place, &files, &located, window, cancel)).await?;
+        if is_file {
+            cx.desk.file_read(&shown);
+        }
+        Ok(output)
     }
 }
 

@@ -6,11 +6,14 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use futures::future::BoxFuture;
 use protocol::question::{Answers, Question};
 use protocol::{CallId, MessageId, SessionId, Todo};
+use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use crate::context::{Ask, Delegated, Delegation, Desk, Effects, Place, Progress, Refusal, ToolContext};
+use crate::diagnostics::Diagnosed;
 use crate::error::ToolError;
 use crate::files::Files;
+use crate::lsp::LanguageQuestion;
 use crate::process::{ProcessGroup, Processes};
 
 /// What happened at the desk, in order.
@@ -35,6 +38,8 @@ pub(crate) struct FakeDesk {
     noted: Mutex<Vec<Noted>>,
     verdict: Mutex<Verdict>,
     answers: Mutex<Result<Answers, Refusal>>,
+    diagnosed: Mutex<Diagnosed>,
+    questions: Mutex<Vec<LanguageQuestion>>,
 }
 
 impl FakeDesk {
@@ -43,6 +48,8 @@ impl FakeDesk {
             noted: Mutex::default(),
             verdict: Mutex::new(Box::new(|_| Ok(()))),
             answers: Mutex::new(Err(Refusal::Dismissed)),
+            diagnosed: Mutex::default(),
+            questions: Mutex::default(),
         })
     }
 
@@ -54,6 +61,16 @@ impl FakeDesk {
     /// Answers questions from now on.
     pub(crate) fn answer(&self, answers: Result<Answers, Refusal>) {
         *lock(&self.answers) = answers;
+    }
+
+    /// Has language servers say this of whatever is written from now on.
+    pub(crate) fn say(&self, diagnosed: Diagnosed) {
+        *lock(&self.diagnosed) = diagnosed;
+    }
+
+    /// Returns the questions to language servers so far.
+    pub(crate) fn questions(&self) -> Vec<LanguageQuestion> {
+        lock(&self.questions).clone()
     }
 
     /// Returns what happened so far.
@@ -118,6 +135,16 @@ impl Desk for FakeDesk {
         self.note(Noted::Edited(path.to_owned()));
     }
 
+    fn diagnose(&self, _: Vec<PathBuf>) -> BoxFuture<'_, Diagnosed> {
+        let diagnosed = lock(&self.diagnosed).clone();
+        Box::pin(async { diagnosed })
+    }
+
+    fn ask_language_servers(&self, question: LanguageQuestion) -> BoxFuture<'_, Result<Vec<Value>, ToolError>> {
+        lock(&self.questions).push(question);
+        Box::pin(async { Ok(Vec::new()) })
+    }
+
     fn delegate(&self, delegation: Delegation) -> BoxFuture<'_, Result<Delegated, ToolError>> {
         let delegated = Delegated {
             session_id: SessionId::parse("ses_child").unwrap(),
@@ -172,7 +199,6 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Checks that a tool's schema says all that `wanted` says, and has no other properties.
 #[track_caller]
 pub(crate) fn assert_schema(got: &serde_json::Value, wanted: &serde_json::Value) {
-    use serde_json::Value;
     match (got, wanted) {
         (Value::Object(got), Value::Object(wanted)) => {
             for (key, value) in wanted {

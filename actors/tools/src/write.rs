@@ -90,8 +90,11 @@ impl Tool for Write {
             writing(cx, work).await?
         };
         cx.desk.file_edited(&located.shown);
-        let metadata = json!({"diagnostics": {}, "filepath": located.name(), "exists": written == Written::Replaced});
-        Ok(ToolOutput::new(&located.title, format!("Wrote file successfully.{note}"), metadata))
+        let diagnosed = cx.diagnose(vec![located.shown.clone()]).await;
+        let exists = written == Written::Replaced;
+        let metadata = json!({"diagnostics": diagnosed.metadata(), "filepath": located.name(), "exists": exists});
+        let output = format!("Wrote file successfully.{note}{}", diagnosed.told());
+        Ok(ToolOutput::new(&located.title, output, metadata))
     }
 }
 
@@ -157,6 +160,24 @@ mod tests {
         assert_eq!(desk.noted(), vec![Noted::Asked(ask), Noted::Began, Noted::Edited(path.clone())]);
         let metadata = json!({"diagnostics": {}, "filepath": path, "exists": false});
         assert_eq!(output, ToolOutput::new("w.txt", "Wrote file successfully.", metadata));
+    }
+
+    #[tokio::test]
+    async fn what_language_servers_say_is_told_with_it() {
+        use crate::diagnostics::{Diagnosed, Diagnostic, FileDiagnostics, Severity};
+        let (_keep, root, cx, desk) = setup();
+        let (path, wire) = (root.join("w.ts"), json!({ "message": "bad" }));
+        let remark =
+            Diagnostic { severity: Severity::Error, line: 1, character: 2, message: "bad".into(), wire: wire.clone() };
+        let file = FileDiagnostics { path: path.clone(), is_written: true, remarks: vec![remark] };
+        desk.say(Diagnosed { files: vec![file], notes: Vec::new() });
+        let output = write(&cx, &path, "x\n").await.unwrap();
+        let frame = format!("<diagnostics file=\"{}\">\nERROR [1:2] bad\n</diagnostics>", path.display());
+        assert!(
+            output.output.starts_with("Wrote file successfully.\n\n") && output.output.ends_with(&frame),
+            "{output:?}"
+        );
+        assert_eq!(output.metadata["diagnostics"], json!({ path.display().to_string(): [wire] }));
     }
 
     #[tokio::test]

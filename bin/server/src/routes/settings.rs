@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use actix_web::web;
+use actors::workspace::languages::LanguageServerStatus;
 use actors::workspace::{GetTools, Patience, Setup};
 use protocol::agent::Agent;
 use protocol::command::Command;
@@ -48,8 +49,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/command", get().to(commands))
         .route("/skill", get().to(skills))
         .route("/experimental/tool/ids", get().to(tool_ids))
-        // Filled by their clients, of which there are none yet.
-        .route("/lsp", get().to(none))
+        .route("/lsp", get().to(language_servers))
         .route("/formatter", get().to(formatters));
 }
 
@@ -178,8 +178,11 @@ async fn formatters(server: web::Data<Server>, place: Place) -> Result<web::Json
     Ok(web::Json(status.map_err(|error| ApiError::Internal(error.to_string()))?))
 }
 
-async fn none() -> web::Json<Value> {
-    web::Json(json!([]))
+/// Tells the language servers of a directory that run, or did. None is started for it.
+async fn language_servers(server: web::Data<Server>, place: Place) -> Result<web::Json<Value>, ApiError> {
+    let workspace = server.runtime.workspace(&place.0).await?;
+    let status = workspace.send(LanguageServerStatus).await.unwrap_or_default();
+    Ok(web::Json(serde_json::to_value(status).unwrap_or_default()))
 }
 
 #[cfg(test)]

@@ -1,0 +1,63 @@
+//! The protocol's name of a file's language, by the end of its name.
+
+use std::path::Path;
+
+/// Returns the protocol's name of a file's language; `plaintext` where it isn't known.
+pub fn language_id(path: &Path) -> &'static str {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    let end = name.rsplit_once('.').map(|(_, end)| end).unwrap_or(name);
+    match end {
+        "astro" => "astro",
+        "bash" | "sh" | "zsh" | "ksh" => "shellscript",
+        "c" => "c",
+        "C" | "cc" | "cpp" | "cxx" | "c++" | "h" | "hh" | "hpp" | "hxx" | "h++" => "cpp",
+        "clj" | "cljs" | "cljc" | "edn" => "clojure",
+        "cs" | "csx" => "csharp",
+        "css" => "css",
+        "dart" => "dart",
+        "Dockerfile" | "dockerfile" => "dockerfile",
+        "ex" | "exs" => "elixir",
+        "fs" | "fsi" | "fsx" | "fsscript" => "fsharp",
+        "gleam" => "gleam",
+        "go" => "go",
+        "gql" | "graphql" => "graphql",
+        "hs" | "lhs" => "haskell",
+        "htm" | "html" => "html",
+        "java" => "java",
+        "jl" => "julia",
+        "js" | "mjs" | "cjs" => "javascript",
+        "json" => "json",
+        "jsonc" => "jsonc",
+        "jsx" => "javascriptreact",
+        "kt" | "kts" => "kotlin",
+        "less" => "less",
+        "lua" => "lua",
+        "m" => "objective-c",
+        "md" | "markdown" => "markdown",
+        "ml" | "mli" => "ocaml",
+        "mm" => "objective-cpp",
+        "nix" => "nix",
+        "php" => "php",
+        "prisma" => "prisma",
+        "py" | "pyi" => "python",
+        "rake" | "rb" | "ru" | "gemspec" => "ruby",
+        "rs" => "rust",
+        "sass" => "sass",
+        "scala" | "sc" | "sbt" => "scala",
+        "scss" => "scss",
+        "sql" => "sql",
+        "svelte" => "svelte",
+        "swift" => "swift",
+        "tf" => "terraform",
+        "tfvars" => "terraform-vars",
+        "toml" => "toml",
+        "ts" | "mts" | "cts" => "typescript",
+        "tsx" => "typescriptreact",
+        "typ" | "typc" => "typst",
+        "vue" => "vue",
+        "xml" => "xml",
+        "yaml" | "yml" => "yaml",
+        "zig" | "zon" => "zig",
+        _ => "plaintext",
+    }
+}
