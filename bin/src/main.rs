@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use clap::{Parser, Subcommand};
 
 mod commands;
+mod descriptors;
 mod exit;
 mod logging;
 mod memory;
@@ -46,6 +47,7 @@ enum Command {
 
 fn main() -> ExitCode {
     memory::return_large_blocks();
+    descriptors::allow_more();
     let cli = Cli::parse();
     let result = match cli.command {
         None => cli.tui.run(),
@@ -59,13 +61,36 @@ fn main() -> ExitCode {
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
-            say(&format!("Error: {error:#}"));
+            say(&format!("Error: {}", told(&error)));
             Exit::Failed.into()
         }
     }
 }
 
+/// Returns an error with its causes, each said once: most of ours say their cause themselves.
+fn told(error: &anyhow::Error) -> String {
+    let mut text = error.to_string();
+    for cause in error.chain().skip(1).map(ToString::to_string) {
+        if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
+}
+
 /// Writes a line to standard error, which may be gone: `eprintln!` would panic then.
 fn say(line: &str) {
     let _ = writeln!(std::io::stderr(), "{line}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_says_each_cause_once() {
+        let cause = std::io::Error::other("disk full");
+        let error = anyhow::Error::new(cause).context("writing failed: disk full").context("starting");
+        assert_eq!(told(&error), "starting: writing failed: disk full");
+    }
 }

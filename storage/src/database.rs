@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::config::{Damaged, Durability};
+use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
-use crate::error::StorageError;
+use crate::error::{StorageError, is_damage};
 
 mod damage;
 mod salvage;
@@ -37,12 +38,17 @@ impl Database {
         damaged: Damaged,
         now_ms: u64,
     ) -> Result<Self, StorageError> {
-        let opened = match Self::open_sound(path, durability).await {
+        let is_emptied = salvage::is_emptied(path);
+        let sound = match is_emptied {
+            true => Err(StorageError::Damaged { path: path.to_owned() }),
+            false => Self::open_sound(path, durability).await,
+        };
+        let opened = match sound {
             Err(error) if error.is_damage() => {
                 let kept = salvage::set_aside(path, now_ms)?;
                 tracing::error!(%error, path = %path.display(), kept = %kept.display(), "the database is damaged; a copy is kept");
                 let database = Self::open_sound(path, durability).await?;
-                if damaged == Damaged::Salvage {
+                if damaged == Damaged::Salvage && !is_emptied {
                     salvage::carry_over(&kept, &mut database.writer().await?).await;
                 }
                 Ok(database)
@@ -54,7 +60,11 @@ impl Database {
     }
 
     async fn open_sound(path: &Path, durability: Durability) -> Result<Self, StorageError> {
-        let mut writer = write_options(path, durability).connect().await?;
+        let mut writer = write_options(path, durability).connect().await.map_err(|error| match is_damage(&error) {
+            true => error.into(),
+            // SQLite's own words name no file.
+            false => StorageError::file("opening", path)(std::io::Error::other(error)),
+        })?;
         let mut checked = prepare(path, &mut writer).await;
         if checked.is_ok() {
             checked = Damage::of(path).look_through(&mut writer).await;
@@ -97,10 +107,10 @@ impl Database {
 
 /// Brings the file to this version and looks at the root page of each table, so that a broken file is known now.
 async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), StorageError> {
-    MIGRATIONS
-        .run(&mut *connection)
-        .await
-        .map_err(|source| StorageError::Migration { path: path.to_owned(), source })?;
+    MIGRATIONS.run(&mut *connection).await.map_err(|source| match source {
+        MigrateError::VersionMissing(_) => StorageError::Newer { path: path.to_owned() },
+        source => StorageError::Migration { path: path.to_owned(), source },
+    })?;
     for table in salvage::TABLES {
         sqlx::query(sqlx::AssertSqlSafe(format!("select 1 from {table} limit 1"))).execute(&mut *connection).await?;
     }

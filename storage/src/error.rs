@@ -42,6 +42,15 @@ pub enum StorageError {
         /// The file.
         path: PathBuf,
     },
+    /// The database was made by a later version.
+    #[error(
+        "the database {} was made by a newer troupe: use that one, or name another directory with TROUPE_DATA_DIR",
+        path.display()
+    )]
+    Newer {
+        /// The file.
+        path: PathBuf,
+    },
     /// The database is of another version.
     #[error("the database {} can't be brought to this version: {source}", path.display())]
     Migration {

@@ -2,6 +2,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::time::Duration;
 
 use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_TYPE;
@@ -16,6 +17,10 @@ use crate::error::ApiError;
 
 /// Largest body, in bytes: prompts may carry images.
 const LIMIT: usize = 64 * 1024 * 1024;
+/// How long nothing of a body may come.
+const IDLE: Duration = Duration::from_secs(30);
+/// What is said then.
+const STALLED: &str = "the body did not come: nothing for 30 s";
 /// How much of a wrong value is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -32,7 +37,9 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
         let mut payload = payload.take();
         Box::pin(async move {
             let mut body = BytesMut::new();
-            while let Some(chunk) = payload.next().await {
+            loop {
+                let next = tokio::time::timeout(IDLE, payload.next()).await;
+                let Some(chunk) = next.map_err(|_| ApiError::payload(STALLED))? else { break };
                 let chunk = chunk.map_err(|error| ApiError::payload(format!("the body broke off: {error}")))?;
                 if body.len() + chunk.len() > LIMIT {
                     return Err(ApiError::payload("the body is larger than 64 MiB"));

@@ -23,16 +23,19 @@ pub const TABLES: [&str; 13] = [
     "_sqlx_migrations",
 ];
 
+/// Those without a column of JSON.
+const PLAIN: [&str; 5] = ["turn", "process", "event_sequence", "seen_file", "_sqlx_migrations"];
+
+/// Returns what holds of each row worth carrying over: pages that are gone read as zeros, and one such message would
+/// make its whole session unreadable.
+fn sound(table: &str) -> &'static str {
+    if PLAIN.contains(&table) { "true" } else { "json_valid(data)" }
+}
+
 /// Moves the file, and what SQLite keeps beside it, out of the way. Returns where it is.
 pub fn set_aside(path: &Path, now_ms: u64) -> Result<PathBuf, StorageError> {
-    let with = |path: &Path, suffix: &str| {
-        let mut name = path.as_os_str().to_owned();
-        name.push(suffix);
-        PathBuf::from(name)
-    };
     let kept = with(path, &format!(".damaged-{now_ms}"));
-    std::fs::rename(path, &kept).map_err(StorageError::file("keeping a copy of", path))?;
-    for suffix in ["-wal", "-shm"] {
+    for suffix in ["", "-wal", "-shm"] {
         let beside = with(path, suffix);
         if beside.exists() {
             std::fs::rename(&beside, with(&kept, suffix)).map_err(StorageError::file("keeping a copy of", &beside))?;
@@ -41,8 +44,23 @@ pub fn set_aside(path: &Path, now_ms: u64) -> Result<PathBuf, StorageError> {
     Ok(kept)
 }
 
+/// Returns whether the file is missing or empty while the log beside it is not: SQLite would throw that away and begin
+/// anew without a word.
+pub fn is_emptied(path: &Path) -> bool {
+    let length = |path: &Path| std::fs::metadata(path).map_or(0, |metadata| metadata.len());
+    length(path) == 0 && length(&with(path, "-wal")) > 0
+}
+
+fn with(path: &Path, suffix: &str) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push(suffix);
+    PathBuf::from(name)
+}
+
 /// Copies the rows that can be read. What can't is counted in the log; nothing here fails.
 pub async fn carry_over(from: &Path, to: &mut SqliteConnection) {
+    // Lets SQLite open a file that was cut, or whose list of tables is damaged in places.
+    set_lenient(to, true).await;
     // Read-only, so that the copy stays as it was found.
     let path: String = url_path(from);
     let attached = sqlx::query("attach database ? as damaged").bind(format!("file:{path}?mode=ro"));
@@ -59,8 +77,16 @@ pub async fn carry_over(from: &Path, to: &mut SqliteConnection) {
             }
         }
     }
-    if let Err(error) = sqlx::query("detach database damaged").execute(to).await {
+    if let Err(error) = sqlx::query("detach database damaged").execute(&mut *to).await {
         tracing::warn!(%error, "the damaged database stays attached until the next start");
+    }
+    set_lenient(to, false).await;
+}
+
+async fn set_lenient(connection: &mut SqliteConnection, is_lenient: bool) {
+    let sql = if is_lenient { "pragma writable_schema = on" } else { "pragma writable_schema = off" };
+    if let Err(error) = sqlx::query(sql).execute(connection).await {
+        tracing::debug!(%error, "the strictness about damage could not be changed");
     }
 }
 
@@ -72,7 +98,7 @@ fn url_path(path: &Path) -> String {
 }
 
 async fn copy_table(table: &str, to: &mut SqliteConnection) -> Result<u64, sqlx::Error> {
-    let sql = format!("insert or ignore into main.{table} select * from damaged.{table}");
+    let sql = format!("insert or ignore into main.{table} select * from damaged.{table} where {}", sound(table));
     Ok(sqlx::query(AssertSqlSafe(sql)).execute(to).await?.rows_affected())
 }
 
@@ -90,7 +116,10 @@ async fn copy_row_by_row(table: &str, to: &mut SqliteConnection) -> u64 {
             }
         }
         for key in found {
-            let sql = format!("insert or ignore into main.{table} select * from damaged.{table} where rowid = ?");
+            let sql = format!(
+                "insert or ignore into main.{table} select * from damaged.{table} where rowid = ? and {}",
+                sound(table)
+            );
             if let Ok(done) = sqlx::query(AssertSqlSafe(sql)).bind(key).execute(&mut *to).await {
                 copied += done.rows_affected();
             }

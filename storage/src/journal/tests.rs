@@ -290,22 +290,6 @@ async fn a_closed_journal_says_so() {
 }
 
 #[tokio::test]
-async fn a_damaged_file_is_kept_and_what_can_be_read_is_carried_over() {
-    let world = World::new().await;
-    let session = world.session();
-    let fence = world.journal.fence(&session.id);
-    world.record(&fence, vec![Change::SessionCreated(session.clone())]).await.expect("stored");
-    world.journal.close().await;
-    world.database.close().await;
-    let path = world.root.path().join("troupe.db");
-    std::fs::write(&path, "hello, this is no database at all").expect("written");
-    let _ = std::fs::remove_file(world.root.path().join("troupe.db-wal"));
-    let database = Database::open(&path, Durability::Normal, Damaged::Salvage, 77).await.expect("a new database");
-    assert_eq!(Store::new(&database).session_count().await.expect("read"), 0);
-    assert!(world.root.path().join("troupe.db.damaged-77").exists());
-}
-
-#[tokio::test]
 async fn a_foreign_lock_holds_up_what_is_stored_and_fails_none_of_it() {
     let world = World::new().await;
     let (locked, free) = (world.session(), world.session());
@@ -330,53 +314,4 @@ async fn a_foreign_lock_holds_up_what_is_stored_and_fails_none_of_it() {
     assert_eq!(world.kept.seen().iter().filter(|kind| kind.starts_with("session.created")).count(), 2);
 }
 
-/// What is left in a database with 200 messages, of which one page was overwritten: how many messages, after how many
-/// starts.
-async fn left_of(page: usize, sound: &[u8], session: &Session, damaged: Damaged) -> (usize, u64) {
-    let root = tempfile::tempdir().expect("a directory");
-    let path = root.path().join("troupe.db");
-    let mut bytes = sound.to_vec();
-    bytes[page * 4096..(page + 1) * 4096].fill(0xFF);
-    std::fs::write(&path, &bytes).expect("written");
-    for start in 1..=2 {
-        let database = Database::open(&path, Durability::Normal, damaged, start).await.expect("a database");
-        let history = Store::new(&database).history(&session.id).await;
-        database.close().await;
-        let kept = root.path().join(format!("troupe.db.damaged-{start}"));
-        if kept.exists() {
-            assert_eq!(std::fs::read(&kept).expect("the copy"), bytes, "page {page}");
-        }
-        match history {
-            Ok(history) => {
-                assert!(!root.path().join("troupe.db.suspect").exists());
-                return (history.len(), start);
-            }
-            Err(error) => assert!(matches!(error, StorageError::Damaged { .. }), "page {page}: {error}"),
-        }
-    }
-    panic!("page {page}: it can't be read after two starts");
-}
-
-#[tokio::test]
-async fn of_a_damaged_page_little_more_than_its_rows_is_lost() {
-    let world = World::new().await;
-    let session = world.session();
-    let fence = world.journal.fence(&session.id);
-    world.record(&fence, vec![Change::SessionCreated(session.clone())]).await.expect("stored");
-    for _ in 0..200 {
-        let message = world.message(&session);
-        let part = world.part(&message, &"x".repeat(300));
-        world.record(&fence, vec![Change::MessageUpdated(message), Change::PartUpdated(part)]).detach();
-    }
-    world.journal.close().await;
-    world.database.close().await;
-    let sound = std::fs::read(world.root.path().join("troupe.db")).expect("the file");
-    let pages = sound.len() / 4096;
-    // The pages of rows; those before are the tables' roots, where less is left.
-    for page in (pages / 2..pages).step_by(9) {
-        let (left, starts) = left_of(page, &sound, &session, Damaged::Salvage).await;
-        assert!(left > 150, "page {page}: {left} messages after {starts} starts");
-    }
-    assert!(left_of(1, &sound, &session, Damaged::Salvage).await.0 > 150, "the first table's root");
-    assert_eq!(left_of(1, &sound, &session, Damaged::Replace).await, (0, 1));
-}
+mod damage;

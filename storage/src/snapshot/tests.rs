@@ -1,6 +1,6 @@
 use pretty_assertions::assert_eq;
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use super::*;
 
@@ -120,8 +120,10 @@ async fn what_killed_runs_left_is_swept_and_what_is_being_written_is_not() {
     for path in left.iter().chain([&fresh]) {
         std::fs::write(path, "x").expect("written");
     }
-    left.iter().for_each(|path| age(path, DAY));
-    sweep(snapshots.repository.parent().and_then(Path::parent).expect("the root")).await;
+    // Seconds before the service began: a killed run's, which had no time to grow old.
+    let began = std::fs::metadata(&fresh).and_then(|fresh| fresh.modified()).expect("a time");
+    left.iter().for_each(|path| age(path, Duration::from_secs(2)));
+    sweep(snapshots.repository.parent().and_then(Path::parent).expect("the root"), began).await;
     assert_eq!(left.map(|path| path.exists()), [false; 3]);
     assert!(fresh.exists());
     assert_eq!(snapshots.take().await.expect("a tree"), tree);
@@ -139,7 +141,7 @@ async fn snapshots_of_last_week_go_and_the_newest_stays() {
         found.extend(std::fs::read_dir(folder.path()).expect("read").flatten().map(|file| file.path()));
     }
     found.iter().for_each(|path| age(path, 8 * DAY));
-    sweep(&root).await;
+    sweep(&root, SystemTime::UNIX_EPOCH).await;
     assert!(snapshots.changed(&newest, &old).await.is_err(), "the old one is gone");
     assert_eq!(snapshots.take().await.expect("a tree"), newest);
     assert_eq!(snapshots.changed(&newest, &newest).await.expect("the same"), [""; 0]);

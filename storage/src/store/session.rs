@@ -63,7 +63,8 @@ impl Store {
         }
         query.push(" order by touched desc, id");
         query.push(" limit ").push_bind(filter.limit.map_or(-1, i64::from));
-        raw("session", query.build_query_scalar().fetch_all(&self.pool).await.map_err(|error| self.damage.note(error))?)
+        let rows = query.build_query_scalar().fetch_all(&self.pool).await.map_err(|error| self.damage.note(error))?;
+        Ok(raw("session", rows))
     }
 
     /// Returns the subagents' sessions of a session, as stored JSON, oldest first.
@@ -73,7 +74,7 @@ impl Store {
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        raw("session", rows)
+        Ok(raw("session", rows))
     }
 
     /// Returns the ids of all sessions below a session, parents before their children.
@@ -110,7 +111,7 @@ impl Store {
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        raw("project", rows)
+        Ok(raw("project", rows))
     }
 
     /// Returns a project.
@@ -143,9 +144,12 @@ impl Store {
     }
 }
 
-/// Wraps stored JSON as it is.
-fn raw(what: &'static str, rows: Vec<String>) -> Result<Vec<Box<RawValue>>, StorageError> {
-    rows.into_iter()
-        .map(|json| RawValue::from_string(json).map_err(|source| StorageError::Row { what, id: "?".into(), source }))
-        .collect()
+/// Wraps stored JSON as it is. One broken row must not cost the whole list: it is left out and said in the log.
+fn raw(what: &'static str, rows: Vec<String>) -> Vec<Box<RawValue>> {
+    let read = |json| {
+        RawValue::from_string(json)
+            .inspect_err(|error| tracing::error!(what, %error, "a row can't be read and is left out of a list"))
+            .ok()
+    };
+    rows.into_iter().filter_map(read).collect()
 }

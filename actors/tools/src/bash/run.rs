@@ -154,10 +154,11 @@ async fn follow(
         tokio::select! {
             biased;
             () = cx.cancel.cancelled() => return Ok(None),
-            () = &mut deadline => return Ok(None),
+            // Before the limit: what ended in time did so even if we were held up (a stopped service) and see both.
             status = child.exited() => {
                 return status.map(Some).map_err(|e| ToolError::failed(format!("waiting for the shell failed: {e}")));
             }
+            () = &mut deadline => return Ok(None),
             () = sleep_until(next), if changed => {
                 changed = false;
                 let shown = output.screen.newest(LIVE);

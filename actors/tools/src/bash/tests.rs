@@ -167,6 +167,25 @@ async fn a_time_limit_ends_the_tree_and_keeps_the_output() {
 }
 
 #[tokio::test]
+async fn a_command_that_ended_is_not_out_of_time_however_late_that_is_seen() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cx, _desk) = own(dir.path());
+    let spec = Spec {
+        program: "sh".into(),
+        args: vec!["-c".into(), "echo done".into()],
+        cwd: dir.path().to_owned(),
+        env: Vec::new(),
+        session: cx.session_id.clone(),
+        call: cx.call_id.to_string(),
+    };
+    let mut child = cx.processes.spawn(&Effects::stored(), spec).unwrap();
+    child.exited().await.unwrap();
+    let begun = Begun { command: "echo done".into(), directory: dir.path().to_owned(), started_ms: 0 };
+    let output = run(&cx, child, begun, Duration::ZERO).await.unwrap();
+    assert_eq!(metadata(&output), json!({ "output": "done\n", "exit": 0, "truncated": false }));
+}
+
+#[tokio::test]
 async fn an_abort_ends_the_tree_and_keeps_the_output() {
     let dir = tempfile::tempdir().unwrap();
     let cancel = CancellationToken::new();
