@@ -61,7 +61,8 @@ impl Handler<FillPrompt> for McpHost {
     fn handle(&mut self, FillPrompt { command, words }: FillPrompt, _: &mut Self::Context) -> Self::Result {
         let found = self.slots.values().find_map(|slot| {
             let offers = slot.condition.borrow().offers.clone();
-            let prompt = offers.prompts.iter().find(|prompt| names::command_name(&slot.name, &prompt.name) == command)?;
+            let prompt =
+                offers.prompts.iter().find(|prompt| names::command_name(&slot.name, &prompt.name) == command)?;
             Some((Line { server: slot.name.clone(), condition: slot.condition.subscribe() }, prompt.clone()))
         });
         let Some((line, prompt)) = found else { return Box::pin(async { Err(FillError::Gone(command)) }) };
