@@ -29,6 +29,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 
 mod login;
 mod offer;
+pub mod prompt;
 mod resources;
 mod restarts;
 mod server;

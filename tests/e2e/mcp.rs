@@ -1,6 +1,7 @@
 //! MCP servers as sessions and clients meet them.
 
 mod calls;
+mod command;
 mod crowd;
 mod lifecycle;
 mod login;

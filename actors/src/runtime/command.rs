@@ -7,7 +7,7 @@ use std::time::Duration;
 use protocol::agent::AgentMode;
 use protocol::command::Command;
 use protocol::message::ModelRef;
-use protocol::part::SubtaskPart;
+use protocol::part::{FilePart, SubtaskPart};
 use protocol::prompt::{CommandBody, PartInput, PartInputKind, PromptBody};
 use protocol::{Event, JsonMap, MessageId, SessionError, SessionId};
 use serde_json::Value;
@@ -17,11 +17,12 @@ use tools::bash::PersonsBash;
 use tools::files::{FileLocks, Files};
 
 use super::Runtime;
+use crate::mcp_host::prompt::FillPrompt;
 use crate::session::{CommandError, TurnEnd, WaitTurn, persons_desk};
 use crate::workspace::catalogue::ModelError;
-use crate::workspace::commands::reference;
 use crate::workspace::commands::template::{self, Piece};
-use crate::workspace::{ChoiceError, Setup, Wish};
+use crate::workspace::commands::{reference, with_offered};
+use crate::workspace::{ChoiceError, GetMcpHost, GetTools, Patience, Setup, Wish};
 
 /// How long a line of shell in a template may take.
 const SHELL_LIMIT: Duration = Duration::from_secs(120);
@@ -59,8 +60,8 @@ impl Runtime {
                 Ok(Called { prompt, end, is_known: false })
             }
             Err(error) => {
-                if let CommandError::Choice(choice) = &error {
-                    let error = SessionError::unknown(choice.to_string());
+                if matches!(error, CommandError::Choice(_) | CommandError::Invalid(_)) {
+                    let error = SessionError::unknown(error.to_string());
                     self.tell(setup.origin.clone(), Event::SessionError { session_id: Some(id.clone()), error });
                 }
                 Err(error)
@@ -102,25 +103,14 @@ impl Runtime {
         body: CommandBody,
         wish: Wish,
     ) -> Result<PromptBody, CommandError> {
-        let command = setup.command(&body.command)?;
+        let command = &self.find(setup, &body.command).await?;
         let chosen = choose(setup, command, &body, &wish)?;
         let message_id = body.message_id.clone().unwrap_or_else(|| self.ids.message());
-        let mut text = String::new();
-        // What shell prints names no files: it may be anybody's words.
-        let mut own = String::new();
-        for piece in template::fill(&command.template, &body.arguments) {
-            match piece {
-                Piece::Text(piece) => {
-                    text.push_str(&piece);
-                    own.push_str(&piece);
-                }
-                Piece::Shell(line) => {
-                    text.push_str(&self.shell_output(id, &message_id, setup, line).await);
-                    own.push(' ');
-                }
-            }
-        }
-        let text = text.trim().to_owned();
+        let mut said = match command.source.as_deref() {
+            Some("mcp") => self.ask_server(setup, command, &body.arguments).await?,
+            _ => self.fill(id, &message_id, setup, command, &body.arguments).await,
+        };
+        let text = said.text.trim().to_owned();
         let parts = match chosen.subtask_model {
             Some(model) => vec![PartInputKind::Subtask(SubtaskPart {
                 prompt: text,
@@ -134,10 +124,11 @@ impl Runtime {
             .collect(),
             None => {
                 let (setup, typed, home) = (setup.clone(), body.arguments.clone(), self.places.home.clone());
-                let named = self.io.spawn_blocking(move || reference::parts(&own, &typed, &setup, &home));
+                let named = self.io.spawn_blocking(move || reference::parts(&said.own, &typed, &setup, &home));
                 let named = named.await.map_err(|_| CommandError::Unknown)?;
                 let kind = PartInputKind::Text { text, synthetic: None, ignored: None, time: None, metadata: None };
-                [PartInput { id: None, kind }].into_iter().chain(named).chain(body.parts).collect()
+                let files = said.files.drain(..).map(|file| PartInput { id: None, kind: PartInputKind::File(file) });
+                [PartInput { id: None, kind }].into_iter().chain(named).chain(files).chain(body.parts).collect()
             }
         };
         Ok(PromptBody {
@@ -152,6 +143,55 @@ impl Runtime {
             variant: body.variant.or_else(|| command.variant.clone()),
             parts,
         })
+    }
+
+    /// The command of a name: of the settings, of the skills, or of a server.
+    async fn find(&self, setup: &Arc<Setup>, name: &str) -> Result<Command, CommandError> {
+        if let Some(command) = setup.commands.iter().find(|command| command.name == name) {
+            return Ok(command.clone());
+        }
+        let workspace = self.workspace(&setup.directory).await?;
+        let tools = GetTools { patience: Patience::Step };
+        let toolkit = workspace.send(tools).await.map_err(|_| CommandError::Unknown)?;
+        let all = with_offered(&setup.commands, &toolkit.commands);
+        let known = all.iter().map(|command| command.name.clone()).collect();
+        let found = all.into_iter().find(|command| command.name == name);
+        Ok(found.ok_or_else(|| ChoiceError::NoCommand { command: name.to_owned(), known })?)
+    }
+
+    /// What a server makes of one of its prompts. It runs nothing here and names no files: its words are a stranger's.
+    async fn ask_server(&self, setup: &Setup, command: &Command, arguments: &str) -> Result<Said, CommandError> {
+        let workspace = self.workspace(&setup.directory).await?;
+        let host = workspace.send(GetMcpHost).await.map_err(|_| CommandError::Unknown)?;
+        let fill = FillPrompt { command: command.name.clone(), words: template::words(arguments) };
+        let filled = host.send(fill).await.map_err(|_| CommandError::Unknown)?;
+        let filled = filled.map_err(|error| CommandError::Invalid(error.to_string()))?;
+        Ok(Said { text: filled.text, own: String::new(), files: filled.files })
+    }
+
+    /// Fills a template in, and puts in what its lines of shell print.
+    async fn fill(
+        &self,
+        id: &SessionId,
+        message_id: &MessageId,
+        setup: &Arc<Setup>,
+        command: &Command,
+        arguments: &str,
+    ) -> Said {
+        let mut said = Said::default();
+        for piece in template::fill(&command.template, arguments) {
+            match piece {
+                Piece::Text(piece) => {
+                    said.text.push_str(&piece);
+                    said.own.push_str(&piece);
+                }
+                Piece::Shell(line) => {
+                    said.text.push_str(&self.shell_output(id, message_id, setup, line).await);
+                    said.own.push(' ');
+                }
+            }
+        }
+        said
     }
 
     /// Runs a line of shell of a template. What goes wrong with it is told in place of its output.
@@ -177,6 +217,17 @@ impl Runtime {
             Err(_) => "Error executing command: it was given up".to_owned(),
         }
     }
+}
+
+/// What a command says.
+#[derive(Default)]
+struct Said {
+    /// All of it.
+    text: String,
+    /// What of it may name files and agents: what shell prints and what servers say may be anybody's words.
+    own: String,
+    /// What comes with it.
+    files: Vec<FilePart>,
 }
 
 /// Who does what a command asks for.

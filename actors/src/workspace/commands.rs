@@ -40,6 +40,13 @@ pub fn commands(config: &Config, skills: &[Skill]) -> Vec<Command> {
     commands
 }
 
+/// Returns all commands, those that come and go with their servers before the skills, as on the wire.
+pub fn with_offered(own: &[Command], offered: &[Command]) -> Vec<Command> {
+    let is_skill = |command: &&Command| command.source.as_deref() == Some("skill");
+    let others = own.iter().filter(|command| !is_skill(command));
+    others.chain(offered).chain(own.iter().filter(is_skill)).cloned().collect()
+}
+
 fn of_skill(skill: &Skill) -> Command {
     let mut template = skill.content.clone();
     if let Some(directory) = skill.directory() {

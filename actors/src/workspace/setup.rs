@@ -214,14 +214,6 @@ impl Setup {
         Some(setup)
     }
 
-    /// Returns a command.
-    pub fn command(&self, name: &str) -> Result<&Command, ChoiceError> {
-        self.commands.iter().find(|command| command.name == name).ok_or_else(|| ChoiceError::NoCommand {
-            command: name.to_owned(),
-            known: self.commands.iter().map(|command| command.name.clone()).collect(),
-        })
-    }
-
     /// Returns the settings.
     pub fn config(&self) -> &Config {
         &self.settings.config

@@ -108,9 +108,9 @@ fn word(number: usize, words: &[String], last: Option<usize>) -> String {
     words.get(index).cloned().unwrap_or_default()
 }
 
-/// The words of arguments: quotes of either kind hold several together and are taken off; `[Image 1]`, as a client
-/// writes a picture, is one.
-fn words(arguments: &str) -> Vec<String> {
+/// Returns the words of arguments: quotes of either kind hold several together and are taken off; `[Image 1]`, as a
+/// client writes a picture, is one.
+pub fn words(arguments: &str) -> Vec<String> {
     let mut words = Vec::new();
     let mut rest = arguments.trim_start();
     while let Some(first) = rest.chars().next() {

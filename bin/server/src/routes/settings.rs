@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use actix_web::web;
 use actors::workspace::languages::LanguageServerStatus;
+use actors::workspace::commands::with_offered;
 use actors::workspace::{GetTools, Patience, Setup};
 use protocol::agent::Agent;
 use protocol::command::Command;
@@ -151,11 +152,10 @@ async fn agents(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec
 }
 
 async fn commands(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<Command>>, ApiError> {
-    let mut commands = setup(&server, &place).await?.commands.clone();
+    let setup = setup(&server, &place).await?;
     let workspace = server.runtime.workspace(&place.0).await?;
     let toolkit = workspace.send(GetTools { patience: Patience::Step }).await?;
-    commands.extend(toolkit.commands.iter().cloned());
-    Ok(web::Json(commands))
+    Ok(web::Json(with_offered(&setup.commands, &toolkit.commands)))
 }
 
 async fn skills(server: web::Data<Server>, place: Place) -> Result<web::Json<Arc<Vec<Skill>>>, ApiError> {
