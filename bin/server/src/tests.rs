@@ -295,8 +295,9 @@ async fn replies_to_nothing_and_settings_are_answered_in_their_shapes() {
     assert_eq!(service.get("/global/config").await.json(), json!({ "$schema": "https://opencode.ai/config.json" }));
     let config = service.get("/config").await.json();
     assert_eq!((&config["mode"], &config["plugin"]), (&json!({}), &json!([])));
-    let providers = service.get("/provider").await.json();
-    assert_eq!(providers["connected"], json!(["demo"]));
+    let providers = service.get("/config/providers").await.json();
+    assert_eq!(providers["default"], json!({ "demo": "tour" }));
+    assert!(service.get("/provider").await.body.contains(r#""connected":["demo"]}"#));
     assert_eq!(service.get("/session/status").await.json(), json!({}));
     assert_eq!(service.get("/project/current").await.json()["id"], "global");
     let metrics = service.get("/metrics").await;
