@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 use support::process::{alive, until_gone};
 use support::{Project, ScriptedModel};
 
-use support::npm::installed;
 use crate::world::{World, completed, failed, troupe};
+use support::npm::installed;
 
 const FINE: &str = "export const count: number = 1;\n";
 const FRAME: &str = "LSP errors detected in this file, please fix:";

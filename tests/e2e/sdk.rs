@@ -2,7 +2,6 @@
 
 use std::process::Command;
 
-
 use crate::world::World;
 
 #[tokio::test]

@@ -181,7 +181,7 @@ async fn a_command_that_ended_is_not_out_of_time_however_late_that_is_seen() {
     let mut child = cx.processes.spawn(&Effects::stored(), spec).unwrap();
     child.exited().await.unwrap();
     let begun = Begun { command: "echo done".into(), directory: dir.path().to_owned(), started_ms: 0 };
-    let output = run(&cx, child, begun, Duration::ZERO).await.unwrap();
+    let output = run::run(&cx, child, begun, Duration::ZERO).await.unwrap();
     assert_eq!(metadata(&output), json!({ "output": "done\n", "exit": 0, "truncated": false }));
 }
 

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use actix_web::web;
-use actors::workspace::languages::LanguageServerStatus;
 use actors::workspace::commands::with_offered;
+use actors::workspace::languages::LanguageServerStatus;
 use actors::workspace::{GetTools, Patience, Setup};
 use protocol::agent::Agent;
 use protocol::command::Command;
