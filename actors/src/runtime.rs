@@ -134,7 +134,7 @@ impl Runtime {
         let processes = match options.program {
             Some(program) => {
                 let owner = format!("{}:{:08x}", data.id(), rand::random::<u32>());
-                Processes::start(&program, owner).map_err(StartError::Guard)?
+                Processes::start(&program, owner, settings.limits.processes).map_err(StartError::Guard)?
             }
             None => Processes::none(),
         };

@@ -16,6 +16,7 @@ use protocol::clock::{Clock, SystemClock};
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio::sync::OwnedSemaphorePermit;
 
 use crate::context::{Ask, Effects, Place, ToolContext};
 use crate::error::ToolError;
@@ -77,6 +78,7 @@ impl Tool for Bash {
             return Err(ToolError::Aborted);
         }
         let env = cx.desk.shell_env(&directory).await;
+        let _place = place(cx).await?;
         let begun = cx.begin().await?;
         let started_ms = SystemClock.now_ms();
         let child = start(cx, &begun, &command, directory.clone(), env)?;
@@ -151,6 +153,14 @@ fn judge_in(place: &Place, command: &str, workdir: Option<&str>) -> Result<(Path
         verdict.directories.insert(0, real);
     }
     Ok((directory, verdict))
+}
+
+/// Waits until the command may run; before its effects begin, so that after a crash it is known that they did not.
+async fn place(cx: &ToolContext) -> Result<Option<OwnedSemaphorePermit>, ToolError> {
+    tokio::select! {
+        () = cx.cancel.cancelled() => Err(ToolError::Aborted),
+        place = cx.processes.place() => Ok(place),
+    }
 }
 
 /// Asks for what the command reaches outside, then for what it runs.

@@ -27,6 +27,7 @@ use std::sync::Arc;
 use protocol::SessionId;
 use tokio::net::unix::pipe;
 use tokio::process::Command;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 pub use background::{BackgroundId, BackgroundProcess, Excerpt, Left};
 pub use census::{boot_id, start_time};
@@ -68,6 +69,8 @@ struct Shared {
     owner: Option<String>,
     line: Line,
     background: Background,
+    /// Most commands at once; who waits for a place goes first come, first served.
+    places: Arc<Semaphore>,
 }
 
 /// A child to start. Its standard input is `/dev/null`; its output and errors come through one pipe.
@@ -89,23 +92,34 @@ pub struct Spec {
 
 impl Processes {
     /// Returns a starter whose children `program guard` watches over; the program must call [`crate::guard::run`]
-    /// for that argument. `owner` is `<data directory id>:<boot id>`.
+    /// for that argument. `owner` is `<data directory id>:<boot id>`; `most` is how many commands may run at once (0: no
+    /// bound).
     ///
     /// Needs a tokio runtime around it. Errors when the guard can't be started.
-    pub fn start(program: &Path, owner: String) -> io::Result<Self> {
-        Self::guarded(program, &["guard"], owner)
+    pub fn start(program: &Path, owner: String, most: u32) -> io::Result<Self> {
+        Self::guarded(program, &["guard"], owner, most)
     }
 
     /// Returns a starter without a guard, for tests: children get groups of their own, and handles end them.
     pub fn none() -> Self {
-        let shared = Shared { owner: None, line: Line::none(), background: Background::default() };
-        Self { shared: Arc::new(shared) }
+        Self::of(None, Line::none(), 0)
     }
 
-    pub(crate) fn guarded(program: &Path, args: &[&str], owner: String) -> io::Result<Self> {
+    pub(crate) fn guarded(program: &Path, args: &[&str], owner: String, most: u32) -> io::Result<Self> {
         let line = Line::start(program, args, &owner)?;
-        let shared = Shared { owner: Some(owner), line, background: Background::default() };
-        Ok(Self { shared: Arc::new(shared) })
+        Ok(Self::of(Some(owner), line, most))
+    }
+
+    fn of(owner: Option<String>, line: Line, most: u32) -> Self {
+        let most = usize::try_from(most).ok().filter(|most| *most > 0).unwrap_or(Semaphore::MAX_PERMITS);
+        let places = Arc::new(Semaphore::new(most));
+        Self { shared: Arc::new(Shared { owner, line, background: Background::default(), places }) }
+    }
+
+    /// Waits for a place for a command, which is held while it runs. What it leaves running holds none.
+    pub async fn place(&self) -> Option<OwnedSemaphorePermit> {
+        // It is never closed.
+        self.shared.places.clone().acquire_owned().await.ok()
     }
 
     /// Starts a child. It is on the guard's list before its first instruction.

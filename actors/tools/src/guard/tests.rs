@@ -31,7 +31,7 @@ fn plays_the_service() {
     let Some(fifo) = std::env::var_os("TROUPE_TEST_FIFO") else { return };
     let runtime = tokio::runtime::Runtime::new().unwrap();
     runtime.block_on(async {
-        let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, "data:7".into()).unwrap();
+        let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, "data:7".into(), 0).unwrap();
         let mut children = Vec::new();
         for command in [
             "echo up >&9; sleep 1000",

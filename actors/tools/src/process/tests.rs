@@ -167,7 +167,7 @@ async fn a_guard_that_dies_is_started_again_and_knows_the_groups() {
     let fifo = fifo(dir.path());
     let heard = listen(fifo.clone());
     let owner = format!("data{}:1", rand_number());
-    let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, owner).unwrap();
+    let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, owner, 0).unwrap();
     let spec = Spec { call: format!("call_{}", rand_number()), ..holding(&fifo, "echo up >&9; sleep 1000") };
     let child = processes.spawn(&Effects::stored(), spec).unwrap();
     let (heard, _) = hear(heard).await;
@@ -185,7 +185,7 @@ async fn a_guard_that_dies_is_started_again_and_knows_the_groups() {
 #[tokio::test]
 async fn a_child_that_finds_the_guard_dead_is_started_under_a_new_one() {
     let owner = format!("data{}:1", rand_number());
-    let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, owner).unwrap();
+    let processes = Processes::guarded(&std::env::current_exe().unwrap(), &AS_GUARD, owner, 0).unwrap();
     processes.shared.line.deafen();
     let mut child = processes.spawn(&Effects::stored(), spec("echo ran")).unwrap();
     assert_eq!(whole(&mut child).await, "ran\n");
