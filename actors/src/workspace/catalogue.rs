@@ -26,7 +26,7 @@ use protocol::message::ModelRef;
 use protocol::provider::{Model, Provider};
 use providers::OpenError;
 use providers::auth::Login;
-use providers::models::ModelList;
+use providers::models::{Listed, ModelList};
 use storage::places::Environment;
 
 pub use storage::config::change::HIDDEN;
@@ -108,8 +108,7 @@ impl Catalogue {
         // The config's first, then those a person logged in to, then those whose key is just there.
         let named = config.provider.keys();
         let logged_in = logins.keys().filter(|id| list.provider(id).is_some());
-        let has_key =
-            |listed: &&providers::models::Listed| known::env_key(&listed.id, &listed.env, environment).is_some();
+        let has_key = |listed: &&Listed| known::env_key(&listed.id, &listed.env, environment).is_some();
         let from_env = list.providers().filter(has_key).map(|listed| &listed.id);
         let mut providers = IndexMap::new();
         for id in named.chain(logged_in).chain(from_env) {
