@@ -309,6 +309,8 @@ impl Session {
             turn.effort.was_barren |= plan.is_barren;
             turn.effort.tries = 0;
         }
+        // What instructions files said may have gone with it: the next read tells them again.
+        self.state.files.forget_loaded();
         let goes_on = self.state.history.get(&request_id).is_some_and(view::is_auto);
         changes.extend(self.finish_request(&request_id, &plan));
         if !goes_on {

@@ -160,6 +160,14 @@ static LSP_SERVER: Shape = Keys(&[
 
 static PLUGIN: Shape = Either(&[Text, List(&ANY)]);
 
+const BUDGET: Shape = Keys(&[
+    key("tokens", Count),
+    key("cost", Number),
+    key("requests", Count),
+    key("steps", Count),
+    key("wall_ms", Count),
+]);
+
 const TROUPE: Shape = Keys(&[
     key("retry", Keys(&[key("max_attempts", Positive), key("base_ms", Count), key("max_delay_ms", Count)])),
     key(
@@ -171,6 +179,8 @@ const TROUPE: Shape = Keys(&[
             key("processes", Count),
         ]),
     ),
+    key("budget", Keys(&[key("turn", BUDGET), key("session", BUDGET), key("tree", BUDGET), key("day", BUDGET)])),
+    key("plugins", Keys(&[key("runtime", Text), key("hook_ms", Count), key("load_ms", Count)])),
     key("task", Keys(&[key("timeout_ms", Count)])),
     key("recovery", OneOf(&["resume", "interrupt"])),
     key("durability", OneOf(&["full", "normal"])),
@@ -314,6 +324,8 @@ mod tests {
         for (block, read) in [
             ("retry", fields::<typed::RetryConfig>()),
             ("limits", fields::<typed::LimitsConfig>()),
+            ("budget", fields::<typed::BudgetConfig>()),
+            ("plugins", fields::<typed::PluginsConfig>()),
             ("task", fields::<typed::TaskConfig>()),
             ("workspace", fields::<typed::WorkspaceConfig>()),
             ("snapshot", fields::<typed::SnapshotConfig>()),
@@ -322,6 +334,7 @@ mod tests {
         ] {
             assert_eq!(keys(&["troupe", block]), read, "{block}");
         }
+        assert_eq!(keys(&["troupe", "budget", "turn"]), fields::<typed::Budget>());
         assert_eq!(keys(&["compaction"]), fields::<typed::CompactionConfig>());
     }
 

@@ -227,19 +227,6 @@ fn env_and_file_references_are_filled_in() {
 }
 
 #[test]
-fn plugins_named_by_a_path_count_from_the_file_that_names_them() {
-    let world = World::new();
-    world
-        .write("work/opencode.json", r#"{"plugin":["./p.js","name@1",["../q",{"x":1}]]}"#)
-        .write("work/sub/.opencode/opencode.json", r#"{"plugin":["./p.js"]}"#);
-    let merged = world.load().expect("settings").merged;
-    let at = |path: &str| world.root.path().join(path).to_string_lossy().into_owned();
-    let wanted = json!([at("work/./p.js"), "name@1", [at("work/../q"), { "x": 1 }], at("work/sub/.opencode/./p.js")]);
-    let normal = |text: String| text.replace("/./", "/");
-    assert_eq!(normal(merged["plugin"].to_string()), normal(wanted.to_string()));
-}
-
-#[test]
 fn nesting_without_end_is_refused() {
     let world = World::new();
     for before in ["", "// don't\n", "/* isn't */", "{\"a\": "] {
