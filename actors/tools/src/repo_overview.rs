@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use futures::future::BoxFuture;
-use ignore::WalkBuilder;
 use protocol::JsonMap;
 use protocol::model::ToolSpec;
 use schemars::JsonSchema;
@@ -16,6 +15,7 @@ use crate::error::ToolError;
 use crate::files::searching;
 use crate::path::{Access, Kind, Located};
 use crate::repository::Repository;
+use crate::search::{has_odd_rules, walk_of};
 use crate::tool::{AnyTool, ToolOutput, Traits, arguments, schema};
 
 const ID: &str = "repo_overview";
@@ -200,7 +200,9 @@ impl Overview {
         let mut tree = Vec::new();
         let mut is_cut = false;
         let mut readme = None;
-        let walk = WalkBuilder::new(root).max_depth(Some(depth)).sort_by_file_name(Ord::cmp).require_git(false).build();
+        let mut walk = walk_of(root);
+        walk.max_depth(Some(depth)).sort_by_file_name(Ord::cmp).require_git(false);
+        let walk = walk.filter_entry(|entry| entry.depth() == 0 || !has_odd_rules(entry.path())).build();
         for entry in walk.flatten().filter(|entry| entry.depth() > 0) {
             if cancel.is_cancelled() {
                 return Err(ToolError::Aborted);

@@ -93,9 +93,27 @@ impl Bounds {
 
 /// Returns a walk with the rules of all searches.
 fn rules(root: &Path) -> WalkBuilder {
-    let mut builder = WalkBuilder::new(root);
-    builder.hidden(false).follow_links(false).filter_entry(|entry| entry.depth() == 0 || entry.file_name() != ".git");
+    let mut builder = walk_of(root);
+    builder.hidden(false).follow_links(false).filter_entry(|entry| {
+        entry.depth() == 0 || (entry.file_name() != ".git" && !(is_directory(entry) && has_odd_rules(entry.path())))
+    });
     builder
+}
+
+/// Returns a walk that heeds ignore files, unless one in the root or above can't be read like a file.
+pub(crate) fn walk_of(root: &Path) -> WalkBuilder {
+    let mut builder = WalkBuilder::new(root);
+    if root.ancestors().any(has_odd_rules) {
+        builder.parents(false).ignore(false).git_ignore(false);
+    }
+    builder
+}
+
+/// Returns whether a directory has an ignore file that the walker must not open. It reads what is there to its end: a
+/// fifo would hold its thread for ever, and a link to `/dev/zero`, which a repository may hold, would take all memory.
+pub(crate) fn has_odd_rules(directory: &Path) -> bool {
+    let is_odd = |name| std::fs::metadata(directory.join(name)).is_ok_and(|found| !(found.is_file() || found.is_dir()));
+    is_odd(".gitignore") || is_odd(".ignore")
 }
 
 /// Walks a tree in several threads. Each has a visitor of its own, which gets each entry with its path relative to

@@ -8,7 +8,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use protocol::file::{FileContent, FileNode};
 
-use super::SearchError;
+use super::{SearchError, has_odd_rules};
 use crate::files::open::{entries, open_regular};
 use crate::path::{absolute, real_path};
 use crate::read::{media, without_case};
@@ -29,7 +29,8 @@ pub fn list_directory(root: &Path, path: &str) -> Result<Vec<FileNode>, SearchEr
         _ => SearchError::Io { path: shown.clone(), source },
     };
     let top = real_path(root).unwrap_or_else(|_| root.to_owned());
-    let mut ignored = ignore::WalkBuilder::new(&top).hidden(false).build_matchers().pop();
+    let is_odd = real.ancestors().any(has_odd_rules);
+    let mut ignored = if is_odd { None } else { ignore::WalkBuilder::new(&top).hidden(false).build_matchers().pop() };
     let mut nodes = Vec::new();
     for (name, is_directory) in entries(&real, MAX_ENTRIES).map_err(failed)? {
         let below_top = real.join(&name).strip_prefix(&top).map(Path::to_owned).unwrap_or_default();

@@ -100,6 +100,28 @@ fn contents_are_text_or_base64() {
     assert!(file_content(&root, ".").is_err());
 }
 
+#[tokio::test]
+async fn an_ignore_file_without_an_end_holds_up_no_search() {
+    for at in ["", "sub"] {
+        for name in [".gitignore", ".ignore"] {
+            for is_fifo in [true, false] {
+                let (_keep, root) = tree(&[(".git/x", ""), ("a.txt", "needle\n"), ("sub/b.txt", "needle\n")]);
+                let odd = root.join(at).join(name);
+                match is_fifo {
+                    true => nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+                    false => std::os::unix::fs::symlink("/dev/zero", &odd).unwrap(),
+                }
+                let found = find_lines(&root, "needle", 10).await.unwrap();
+                let files: Vec<&str> = found.iter().map(|line| line.path.text.as_str()).collect();
+                // A directory whose own rules can't be read is left out; of the root all is searched.
+                let want: &[&str] = if at.is_empty() { &["a.txt", "sub/b.txt"] } else { &["a.txt"] };
+                assert_eq!(files, want, "{}", odd.display());
+                list_directory(&root, "sub").unwrap();
+            }
+        }
+    }
+}
+
 #[test]
 fn a_search_out_of_time_says_so() {
     let (_keep, root) = tree(&[("a", ""), ("b/c", "")]);
