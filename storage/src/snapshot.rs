@@ -17,6 +17,8 @@ use crate::git::Git;
 
 pub use sweep::{keep_swept, sweep};
 
+/// Largest list of ignored files that is taken over from the repository, in bytes.
+const MAX_EXCLUDES: u64 = 1024 * 1024;
 /// Most changed files whose content is read.
 const CONTENTS: usize = 500;
 
@@ -195,7 +197,10 @@ impl Snapshots {
         // Left by a run that was killed: we are the only user of this repository, and one at a time.
         let _ = tokio::fs::remove_file(self.repository.join("index.lock")).await;
         let info = self.repository.join("info");
-        let excludes = tokio::fs::read(self.worktree.join(".git/info/exclude")).await.unwrap_or_default();
+        let source = self.worktree.join(".git/info/exclude");
+        // A fifo or a device there has no end.
+        let is_small = tokio::fs::metadata(&source).await.is_ok_and(|m| m.is_file() && m.len() <= MAX_EXCLUDES);
+        let excludes = if is_small { tokio::fs::read(&source).await.unwrap_or_default() } else { Vec::new() };
         let target = info.join("exclude");
         if tokio::fs::read(&target).await.ok().as_deref() != Some(&excludes) {
             tokio::fs::create_dir_all(&info).await.map_err(StorageError::file("making", &info))?;

@@ -104,7 +104,7 @@ fn rules(root: &Path) -> WalkBuilder {
 pub(crate) fn walk_of(root: &Path) -> WalkBuilder {
     let mut builder = WalkBuilder::new(root);
     if root.ancestors().any(has_odd_rules) {
-        builder.parents(false).ignore(false).git_ignore(false);
+        builder.parents(false).ignore(false).git_ignore(false).git_exclude(false);
     }
     builder
 }
@@ -113,7 +113,7 @@ pub(crate) fn walk_of(root: &Path) -> WalkBuilder {
 /// fifo would hold its thread for ever, and a link to `/dev/zero`, which a repository may hold, would take all memory.
 pub(crate) fn has_odd_rules(directory: &Path) -> bool {
     let is_odd = |name| std::fs::metadata(directory.join(name)).is_ok_and(|found| !(found.is_file() || found.is_dir()));
-    is_odd(".gitignore") || is_odd(".ignore")
+    is_odd(".gitignore") || is_odd(".ignore") || is_odd(".git/info/exclude")
 }
 
 /// Walks a tree in several threads. Each has a visitor of its own, which gets each entry with its path relative to

@@ -103,10 +103,11 @@ fn contents_are_text_or_base64() {
 #[tokio::test]
 async fn an_ignore_file_without_an_end_holds_up_no_search() {
     for at in ["", "sub"] {
-        for name in [".gitignore", ".ignore"] {
+        for name in [".gitignore", ".ignore", ".git/info/exclude"] {
             for is_fifo in [true, false] {
                 let (_keep, root) = tree(&[(".git/x", ""), ("a.txt", "needle\n"), ("sub/b.txt", "needle\n")]);
                 let odd = root.join(at).join(name);
+                std::fs::create_dir_all(odd.parent().unwrap()).unwrap();
                 match is_fifo {
                     true => nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap(),
                     false => std::os::unix::fs::symlink("/dev/zero", &odd).unwrap(),
