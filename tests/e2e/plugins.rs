@@ -5,6 +5,7 @@ use std::os::unix::fs::PermissionsExt;
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use support::process::ServiceBuilder;
+use support::wire::text;
 use support::{PATIENCE, Project, ScriptedModel};
 
 use crate::world::{World, calling, completed, failed, troupe};
@@ -264,4 +265,68 @@ async fn a_plugin_from_npm_that_listens_to_events_runs_as_it_is() {
     // It asked our server for its version, by the client it was given.
     let (_, health) = world.wire.get("/global/health").await;
     assert!(told.contains(&format!("opencode-cli/{}", health["version"].as_str().expect("a version"))), "{told}");
+}
+
+/// `opencode-skills` makes each skill a tool, which puts the skill's text into the conversation by the client it is
+/// given.
+#[tokio::test]
+async fn a_custom_tool_from_npm_is_offered_and_runs_as_it_is() {
+    let packages = tokio::task::spawn_blocking(|| support::npm::installed("plugins")).await.expect("packages");
+    let plugin = packages.join("node_modules/opencode-skills").to_string_lossy().into_owned();
+    let description = "How this house greets its guests";
+    let skill = format!("---\nname: greeting\ndescription: {description}\n---\nSay hello in a low voice.\n");
+    let files = [(".opencode/skills/greeting/SKILL.md", skill.as_str())];
+    let world = world_of(troupe(), json!({ "plugin": [plugin] }), &files).await;
+
+    let part = world.call("skills_greeting", json!({})).await;
+
+    assert!(completed(&part)["output"].as_str().is_some_and(|told| told.contains("Launching skill: greeting")));
+    let offered = world.model.requests()[0].body["tools"].to_string();
+    assert!(offered.contains("skills_greeting") && offered.contains(description), "{offered}");
+    let session = text(&part["sessionID"]);
+    let said: Vec<String> =
+        world.wire.parts(&session).await.iter().filter_map(|part| part["text"].as_str().map(str::to_owned)).collect();
+    assert!(said.iter().any(|text| text.contains("Say hello in a low voice.")), "{said:?}");
+}
+
+#[tokio::test]
+async fn own_tools_are_programs_and_modules_and_stand_in_for_built_in_ones() {
+    let shout = r#"#!/bin/sh
+if [ "$1" = --schema ]; then
+  echo '{"description":"Shouts","parameters":{"type":"object","properties":{"word":{"type":"string"}},"required":["word"]}}'
+else
+  tr '[:lower:]' '[:upper:]' | sed 's/.*"WORD":"\([^"]*\)".*/\1!/'
+fi
+"#;
+    let webfetch = r#"export default {
+  description: "Knows one page", args: {}, execute: async () => "the page of this house",
+}"#;
+    let files = [(".opencode/tool/shout", shout), (".opencode/tool/webfetch.js", webfetch)];
+    let world = world(json!({}), &files).await;
+    let program = world.project.path(".opencode/tool/shout");
+    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("set");
+
+    let part = world.call("shout", json!({ "word": "hello" })).await;
+    assert!(completed(&part)["output"].as_str().is_some_and(|told| told.contains("HELLO!")), "{part}");
+    let part = world.call("webfetch", json!({})).await;
+    assert_eq!(completed(&part)["output"], "the page of this house");
+}
+
+#[tokio::test]
+async fn a_command_is_changed_before_it_is_given() {
+    let plugin = r#"export const Before = async () => ({
+  "command.execute.before": async (input, output) => {
+    output.parts.push({ type: "text", text: "HOOKED " + input.command + " " + input.arguments })
+  },
+})"#;
+    let files = [(".opencode/plugin/before.js", plugin), (".opencode/command/greet.md", "Greet $1.")];
+    let world = world(json!({}), &files).await;
+    let session = world.wire.create_session().await;
+    // The first prompt waits for the plugins.
+    world.wire.prompt(&session, "hello").await;
+    let command = json!({ "command": "greet", "arguments": "Ada" });
+    let (status, answer) = world.wire.post(&format!("/session/{session}/command"), command).await;
+    assert_eq!(status, 200, "{answer}");
+    let asked = world.model.requests().pop().expect("a request").body.to_string();
+    assert!(asked.contains("Greet Ada.") && asked.contains("HOOKED greet Ada"), "{asked}");
 }

@@ -4,13 +4,15 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use plugins::Hook;
 use protocol::agent::AgentMode;
 use protocol::command::Command;
 use protocol::message::ModelRef;
 use protocol::part::{FilePart, SubtaskPart};
 use protocol::prompt::{CommandBody, PartInput, PartInputKind, PromptBody};
 use protocol::{Event, JsonMap, MessageId, SessionError, SessionId};
-use serde_json::Value;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 use tokio::sync::oneshot;
 use tools::AnyTool;
 use tools::bash::PersonsBash;
@@ -26,6 +28,12 @@ use crate::workspace::{ChoiceError, GetMcpHost, GetTools, Patience, Setup, Wish}
 
 /// How long a line of shell in a template may take.
 const SHELL_LIMIT: Duration = Duration::from_secs(120);
+
+/// A command made to a prompt, as plugins see it.
+#[derive(Serialize, Deserialize)]
+struct Filled {
+    parts: Vec<PartInput>,
+}
 
 /// What became of a command.
 #[derive(Debug)]
@@ -131,6 +139,8 @@ impl Runtime {
                 [PartInput { id: None, kind }].into_iter().chain(named).chain(files).chain(body.parts).collect()
             }
         };
+        let input = json!({ "command": command.name, "sessionID": id, "arguments": body.arguments });
+        let Filled { parts } = setup.plugins.change(Hook::CommandBefore, input, Filled { parts }).await;
         Ok(PromptBody {
             message_id: Some(message_id),
             model: chosen.model,
