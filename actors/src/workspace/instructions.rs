@@ -9,6 +9,7 @@ use storage::config::is_set;
 use storage::places::{Environment, Places};
 use storage::stamps::Stamps;
 use storage::walk;
+use tools::path::normalize;
 
 pub mod pages;
 
@@ -170,7 +171,7 @@ fn matching(root: &Path, pattern: &Path, found: &mut Found) -> Vec<PathBuf> {
     let parts: Vec<Component<'_>> = pattern.components().collect();
     let fixed: PathBuf = parts.iter().take_while(|part| is_plain(part)).collect();
     if fixed.components().count() == parts.len() {
-        return vec![clean(&root.join(pattern))];
+        return vec![normalize(&root.join(pattern))];
     }
     let rest: PathBuf = parts.iter().skip_while(|part| is_plain(part)).collect();
     let text = rest.to_string_lossy();
@@ -179,7 +180,7 @@ fn matching(root: &Path, pattern: &Path, found: &mut Found) -> Vec<PathBuf> {
         return Vec::new();
     };
     let matcher = glob.compile_matcher();
-    let base = clean(&root.join(fixed));
+    let base = normalize(&root.join(fixed));
     let depth = if text.contains("**") { MAX_DEPTH } else { rest.components().count() };
     let names_hidden = text.starts_with('.') || text.contains("/.");
     let wanted = |path: &Path| {
@@ -188,19 +189,6 @@ fn matching(root: &Path, pattern: &Path, found: &mut Found) -> Vec<PathBuf> {
         matcher.is_match(below) && (names_hidden || !is_hidden)
     };
     walk::files(&base, depth, wanted, &mut found.seen)
-}
-
-/// Takes `.` and `..` out.
-fn clean(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(clean.pop()),
-            other => clean.push(other),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]

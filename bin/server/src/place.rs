@@ -2,11 +2,12 @@
 //! percent-encoded), the query `location[directory]`, or where the server was started, in this order.
 
 use std::future::{Ready, ready};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use actix_web::dev::Payload;
 use actix_web::{FromRequest, HttpRequest, web};
 use percent_encoding::percent_decode_str;
+use tools::path::normalize;
 
 use crate::Server;
 use crate::error::ApiError;
@@ -52,25 +53,15 @@ fn of(request: &HttpRequest) -> Result<Place, ApiError> {
     match named {
         None => Ok(Place(start)),
         Some(named) if named.contains('\0') => Err(ApiError::query("directory holds a NUL character")),
-        Some(named) => Ok(Place(clean(&start.join(named)))),
+        // Links stay: a directory is what its user calls it.
+        Some(named) => Ok(Place(normalize(&start.join(named)))),
     }
-}
-
-/// Takes `.`, `..` and a slash at the end out. Links stay: a directory is what its user calls it.
-fn clean(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for component in path.components() {
-        match component {
-            std::path::Component::CurDir => {}
-            std::path::Component::ParentDir => drop(clean.pop()),
-            other => clean.push(other),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
     use actix_web::test::TestRequest;
 
     use super::*;

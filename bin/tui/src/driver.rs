@@ -2,11 +2,11 @@
 
 use std::collections::VecDeque;
 use std::future::Future;
+use std::io::ErrorKind;
 use std::sync::Arc;
 use std::time::Duration;
 
 use client::{Client, ClientError, Events};
-use crossterm::event::EventStream;
 use futures::StreamExt;
 use futures::future::LocalBoxFuture;
 use futures::stream::FuturesUnordered;
@@ -15,6 +15,7 @@ use tokio::time::{Instant, sleep_until};
 
 use crate::app::{App, Start};
 use crate::effect::{Effect, Outcome, perform};
+use crate::keyboard::Keyboard;
 use crate::terminal::Screen;
 use crate::view::View;
 
@@ -92,7 +93,7 @@ struct Driver {
 
 impl Driver {
     async fn run(&mut self, screen: &mut Screen, host: &mut impl Host) -> std::io::Result<()> {
-        let mut keys = EventStream::new();
+        let mut keyboard = Keyboard::read()?;
         let mut drawn = Instant::now() - FRAME;
         let mut ticked = Instant::now();
         loop {
@@ -110,10 +111,9 @@ impl Driver {
                 drawn = Instant::now();
             }
             tokio::select! {
-                event = keys.next() => match event {
-                    Some(Ok(event)) => self.app.terminal(&event),
-                    // The terminal is gone.
-                    Some(Err(_)) | None => return Ok(()),
+                event = keyboard.next() => match event {
+                    Some(event) => self.app.terminal(&event),
+                    None => return Err(std::io::Error::new(ErrorKind::BrokenPipe, "it is gone")),
                 },
                 event = next(&mut self.events) => match event {
                     Some(Ok(frame)) => self.app.event(&frame.event),

@@ -9,6 +9,7 @@ mod conversation;
 mod driver;
 mod effect;
 mod input;
+mod keyboard;
 #[cfg(test)]
 mod samples;
 mod terminal;

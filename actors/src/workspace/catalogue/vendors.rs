@@ -1,14 +1,12 @@
 //! Where providers come from, besides the config: the list of models, the logins, and the client that speaks to them.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
 use protocol::Clock;
 use providers::auth::Logins;
 use providers::models::ModelList;
 use storage::places::Places;
-use storage::stamps::Stamps;
 
 use crate::workspace::Http;
 
@@ -40,21 +38,16 @@ impl Vendors {
     }
 }
 
-/// The list of models: the one that was fetched last, else the one that is compiled in. Read when it is first needed,
-/// and again when its file has changed.
-#[derive(Clone)]
+/// The list of models: the one that was fetched last, else the one that is compiled in.
+#[derive(Clone, Debug)]
 pub struct Models {
     path: Arc<Path>,
-    known: Arc<Mutex<Option<Read>>>,
 }
-
-/// How the file was, and what was read then.
-type Read = (Stamps, Arc<ModelList>);
 
 impl Models {
     /// Returns the list that is fetched into this file.
     pub fn new(path: PathBuf) -> Self {
-        Self { path: path.into(), known: Arc::default() }
+        Self { path: path.into() }
     }
 
     /// Returns the file.
@@ -62,23 +55,8 @@ impl Models {
         &self.path
     }
 
-    /// Returns the list. Blocks.
-    pub fn list(&self) -> Arc<ModelList> {
-        // Held while it is read, so that two who ask don't read it twice; nothing is left half-done by a panic.
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some((stamps, list)) = &*known
-            && !stamps.is_stale()
-        {
-            return list.clone();
-        }
-        let mut stamps = Stamps::default();
-        stamps.add(&self.path);
-        let list = Arc::new(self.read());
-        *known = Some((stamps, list.clone()));
-        list
-    }
-
-    fn read(&self) -> ModelList {
+    /// Returns the list. Only the providers in it are read now, so that it is read again by whoever asks. Blocks.
+    pub fn list(&self) -> ModelList {
         let built_in = ModelList::built_in();
         if !self.path.exists() {
             return built_in;
@@ -92,11 +70,5 @@ impl Models {
                 built_in
             }
         }
-    }
-}
-
-impl fmt::Debug for Models {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Models").field("path", &self.path).finish_non_exhaustive()
     }
 }

@@ -1,10 +1,11 @@
 //! Files and agents that a command's text names: `@path`, `@agent`. Source: OpenCode `session/prompt.ts`,
 //! `resolvePromptParts`.
 
-use std::path::{Component, Path, PathBuf};
+use std::path::Path;
 
 use protocol::part::{AgentPart, FilePart};
 use protocol::prompt::{PartInput, PartInputKind};
+use tools::path::normalize;
 use url::Url;
 
 use crate::workspace::Setup;
@@ -61,7 +62,7 @@ fn file(name: &str, typed: &str, setup: &Setup, home: &Path) -> Option<FilePart>
     };
     let (path, metadata) = candidates
         .into_iter()
-        .map(|path| clean(&path))
+        .map(|path| normalize(&path))
         .find_map(|path| std::fs::metadata(&path).ok().map(|m| (path, m)))?;
     let real = path.canonicalize().ok()?;
     let is_below = |root: &Path| root.canonicalize().is_ok_and(|root| real.starts_with(root));
@@ -77,19 +78,6 @@ fn file(name: &str, typed: &str, setup: &Setup, home: &Path) -> Option<FilePart>
         url: Url::from_file_path(&path).ok()?.into(),
         source: None,
     })
-}
-
-/// Takes `.` and `..` out.
-fn clean(path: &Path) -> PathBuf {
-    let mut clean = PathBuf::new();
-    for part in path.components() {
-        match part {
-            Component::CurDir => {}
-            Component::ParentDir => drop(clean.pop()),
-            other => clean.push(other),
-        }
-    }
-    clean
 }
 
 #[cfg(test)]
