@@ -1,9 +1,8 @@
 //! Events that came at once, as one item: a reader then works, and wakes its own reader, once for all of them.
 
-use std::pin::Pin;
-use std::task::{Context, Poll};
-
-use futures::Stream;
+use futures::stream::{Fuse, unfold};
+use futures::{Stream, StreamExt};
+use tokio::task::yield_now;
 
 use crate::error::SseError;
 use crate::stream::SseEvent;
@@ -12,48 +11,46 @@ use crate::stream::SseEvent;
 pub const BATCH: usize = 256;
 
 /// Returns the events of `events` in batches: as many as are there, at least one, at most `most`. An error comes alone,
-/// after the events before it. It never waits to fill a batch.
-pub fn batches<S>(events: S, most: usize) -> Batches<S>
+/// after the events before it.
+///
+/// It never waits to fill a batch, but lets the connection go on between two events: that hands over one piece of the
+/// body at a time, so there is never more than one ready before it has had its turn.
+pub fn batches<S>(events: S, most: usize) -> impl Stream<Item = Result<Vec<SseEvent>, SseError>>
 where
     S: Stream<Item = Result<SseEvent, SseError>> + Unpin,
 {
-    Batches { events, most: most.max(1), held: None, over: false }
-}
-
-/// What [`batches`] returns.
-#[must_use = "streams do nothing unless polled"]
-pub struct Batches<S> {
-    events: S,
-    most: usize,
-    /// An error that came behind events.
-    held: Option<SseError>,
-    over: bool,
-}
-
-impl<S> Stream for Batches<S>
-where
-    S: Stream<Item = Result<SseEvent, SseError>> + Unpin,
-{
-    type Item = Result<Vec<SseEvent>, SseError>;
-
-    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Self::Item>> {
-        if let Some(error) = self.held.take() {
-            return Poll::Ready(Some(Err(error)));
-        }
-        let mut batch = Vec::new();
-        while !self.over && batch.len() < self.most {
-            match Pin::new(&mut self.events).poll_next(cx) {
-                Poll::Ready(Some(Ok(event))) => batch.push(event),
-                Poll::Ready(Some(Err(error))) if batch.is_empty() => return Poll::Ready(Some(Err(error))),
-                Poll::Ready(Some(Err(error))) => {
-                    self.held = Some(error);
-                    break;
-                }
-                Poll::Ready(None) => self.over = true,
-                Poll::Pending if batch.is_empty() => return Poll::Pending,
-                Poll::Pending => break,
+    unfold((events.fuse(), None), move |(mut events, held)| async move {
+        let item = match held {
+            Some(error) => Err(error),
+            None => events.next().await?,
+        };
+        Some(match item {
+            Ok(first) => {
+                let (batch, held) = fill(&mut events, first, most).await;
+                (Ok(batch), (events, held))
             }
+            Err(error) => (Err(error), (events, None)),
+        })
+    })
+}
+
+/// Returns `first` and what is there behind it, and the error that came behind that.
+async fn fill<S>(events: &mut Fuse<S>, first: SseEvent, most: usize) -> (Vec<SseEvent>, Option<SseError>)
+where
+    S: Stream<Item = Result<SseEvent, SseError>> + Unpin,
+{
+    let mut batch = vec![first];
+    while batch.len() < most {
+        let next = tokio::select! {
+            biased;
+            next = events.next() => next,
+            () = yield_now() => break,
+        };
+        match next {
+            Some(Ok(event)) => batch.push(event),
+            Some(Err(error)) => return (batch, Some(error)),
+            None => break,
         }
-        Poll::Ready((!batch.is_empty()).then_some(Ok(batch)))
     }
+    (batch, None)
 }

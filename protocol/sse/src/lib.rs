@@ -23,7 +23,7 @@ mod transport;
 #[cfg(test)]
 mod tests;
 
-pub use batch::{BATCH, Batches, batches};
+pub use batch::{BATCH, batches};
 pub use error::{Answer, SseError};
 pub use request::{Reconnect, SseRequest};
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};

@@ -1,8 +1,9 @@
 //! Against a server that writes raw HTTP.
 
+use std::pin::pin;
 use std::time::Duration;
 
-use futures::StreamExt;
+use futures::{SinkExt, StreamExt};
 use pretty_assertions::assert_eq;
 use proptest::prelude::*;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -295,12 +296,25 @@ async fn a_refusal_ends_the_stream_also_with_reconnect() {
 async fn a_batch_is_what_is_there_and_the_error_comes_after_it() {
     let event = |data: &str| Ok(SseEvent { id: None, event: "message".into(), data: data.into() });
     let items = vec![event("1"), event("2"), event("3"), Err(SseError::Idle { limit_ms: 1 })];
-    let mut events = batches(futures::stream::iter(items), 2);
+    let mut events = pin!(batches(futures::stream::iter(items), 2));
     let mut sizes = Vec::new();
     while let Some(item) = events.next().await {
         sizes.push(item.map_or(0, |batch| batch.len()));
     }
     assert_eq!(sizes, [2, 1, 0]);
+}
+
+#[tokio::test]
+async fn a_batch_has_all_that_came_though_it_is_handed_over_one_by_one() {
+    let (mut one_by_one, events) = futures::channel::mpsc::channel(0);
+    tokio::spawn(async move {
+        for data in ["1", "2", "3", "4", "5"] {
+            let event = SseEvent { id: None, event: "message".into(), data: data.into() };
+            one_by_one.send(Ok(event)).await.expect("a reader");
+        }
+    });
+    let sizes = batches(events, 256).map(|item| item.map_or(0, |batch| batch.len()));
+    assert_eq!(sizes.collect::<Vec<_>>().await, [5]);
 }
 
 proptest! {
