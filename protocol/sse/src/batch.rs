@@ -32,6 +32,7 @@ where
             Err(error) => (Err(error), (events, None)),
         })
     })
+    .fuse()
 }
 
 /// Returns `first` and what is there behind it, and the error that came behind that.
