@@ -392,6 +392,10 @@ impl Session {
 
     fn probe(&mut self, ctx: &mut Context<Self>) {
         ctx.run_later(PROBE, |session, ctx| {
+            // It may have been deleted since.
+            if !matches!(session.state.life, Life::Broken(_)) {
+                return;
+            }
             session.state.fence = session.deps.journal.fence(&session.id);
             let touched = session.record(vec![Change::SessionUpdated(session.state.info.clone())]);
             ctx.spawn(touched.into_actor(session).map(|touched, session, ctx| match touched {

@@ -211,12 +211,18 @@ impl Handler<Delete> for Session {
         if !matches!(self.state.life, Life::There | Life::Broken(_)) {
             return Box::pin(fut::ready(Err(CommandError::NotFound(self.id.clone()))));
         }
+        // From here on it is there for nobody: what came now would be stored behind its end.
+        self.state.life = Life::Deleted;
         let running = self.stop_all();
         Box::pin(running.into_actor(self).then(|_, session, _| {
             let deleted = session.record(vec![Change::SessionDeleted(session.state.info.clone())]);
-            deleted.into_actor(session).map(|deleted, session, _| {
-                deleted?;
-                session.state.life = Life::Deleted;
+            // Nor is what was on its way.
+            session.deps.journal.release(session.state.fence.clone());
+            deleted.into_actor(session).map(|deleted, session, ctx| {
+                if let Err(error) = deleted {
+                    session.unwritable(&error, ctx);
+                    return Err(error.into());
+                }
                 session.state.queue.clear();
                 session.state.turn = None;
                 session.state.stage = Stage::Idle;

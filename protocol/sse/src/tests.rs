@@ -317,6 +317,14 @@ async fn a_batch_has_all_that_came_though_it_is_handed_over_one_by_one() {
     assert_eq!(sizes.collect::<Vec<_>>().await, [5]);
 }
 
+#[tokio::test]
+async fn a_batch_of_large_events_ends_soon() {
+    let event = || Ok(SseEvent { id: None, event: "message".into(), data: "x".repeat(10_000) });
+    let sizes = batches(futures::stream::iter([event(), event(), event()]), 256);
+    let sizes = sizes.map(|item| item.map_or(0, |batch| batch.len()));
+    assert_eq!(sizes.collect::<Vec<_>>().await, [2, 1]);
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 24, ..ProptestConfig::default() })]
 
