@@ -53,6 +53,7 @@ mod edit;
 mod hand_over;
 mod offer;
 pub(crate) mod persons_desk;
+mod recall;
 #[cfg(test)]
 mod samples;
 mod shell;
@@ -585,6 +586,7 @@ impl Session {
         self.state.asked_for_title = history.last_assistant().is_some();
         self.state.history = history;
         self.state.queue = turns.into_iter().map(|row| Queued { row, waiters: Vec::new() }).collect();
+        self.shed();
         let mut changes = settled.changes;
         if crashed && !self.state.queue.is_empty() {
             let message = "The session crashed and was started again; its turn goes on from what is stored.";

@@ -31,6 +31,7 @@ use crate::workspace::{Answerer, GetSetup, Setup, Wish};
 
 pub mod carried;
 pub mod prune;
+pub mod shed;
 mod transcript;
 pub mod view;
 mod window;
@@ -114,7 +115,9 @@ impl Session {
             prune::clear(&mut part, now);
             self.put_part(part)
         });
-        cleared.collect()
+        let cleared: Vec<Change> = cleared.collect();
+        self.shed();
+        cleared
     }
 
     /// Why a request that does not fit ends the turn.
@@ -314,10 +317,12 @@ impl Session {
         let goes_on = self.state.history.get(&request_id).is_some_and(view::is_auto);
         changes.extend(self.finish_request(&request_id, &plan));
         if !goes_on {
+            self.shed();
             changes.push(Change::Notice(Event::SessionCompacted { session_id: self.id.clone() }));
             return self.close_turn(changes, None, ctx);
         }
         changes.extend(self.continuation(&request_id, &plan));
+        self.shed();
         changes.push(Change::Notice(Event::SessionCompacted { session_id: self.id.clone() }));
         changes.push(self.set_status(SessionStatus::Busy));
         self.record(changes).detach();

@@ -1,16 +1,17 @@
 //! Changes of the session itself, of its messages and parts, and copies of it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use actix::prelude::*;
 use protocol::message::Tokens;
 use protocol::session::SessionTime;
-use protocol::{Message, MessageId, Session as Info};
+use protocol::{Message, MessageId, Part, PartId, Session as Info};
 use storage::Change;
 
 use super::Session;
 use super::command::{CommandError, Fork, GetInfo, RemoveMessage, RemovePart, Resume, Settle, Update, UpdatePart};
+use super::history::History;
 
 impl Handler<GetInfo> for Session {
     type Result = Result<Info, CommandError>;
@@ -82,6 +83,7 @@ impl Handler<RemoveMessage> for Session {
             return Box::pin(fut::ready(Err(CommandError::NoMessage(id))));
         }
         self.state.accepted.remove(&id);
+        self.state.history.edited();
         // What it used stays in the session's totals: it was used.
         let changes = vec![Change::MessageRemoved(self.id.clone(), id)];
         let stored = self.record(changes);
@@ -96,19 +98,13 @@ impl Handler<UpdatePart> for Session {
         if let Err(error) = self.check(&ticket) {
             return Box::pin(fut::ready(Err(error)));
         }
-        let Some(old) = self.state.history.part(&part.message_id, &part.id) else {
-            return Box::pin(fut::ready(Err(CommandError::NoPart(part.id))));
-        };
-        if std::mem::discriminant(&old.kind) != std::mem::discriminant(&part.kind) {
-            let error = "a part can't become one of another type; remove it and add a new one".to_owned();
-            return Box::pin(fut::ready(Err(CommandError::Invalid(error))));
-        }
-        if old.as_tool().is_some_and(|tool| tool.state.is_open()) {
-            return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
-        }
-        let change = self.put_part(part);
-        let stored = self.record(vec![change]);
-        Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
+        self.edit_part(part.message_id.clone(), part.id.clone(), |session, old| {
+            if std::mem::discriminant(&old.kind) != std::mem::discriminant(&part.kind) {
+                let error = "a part can't become one of another type; remove it and add a new one".to_owned();
+                return Err(CommandError::Invalid(error));
+            }
+            Ok(session.put_part(part))
+        })
     }
 }
 
@@ -119,15 +115,10 @@ impl Handler<RemovePart> for Session {
         if let Err(error) = self.check(&ticket) {
             return Box::pin(fut::ready(Err(error)));
         }
-        let open = self.state.history.part(&message_id, &id).and_then(|part| Some(part.as_tool()?.state.is_open()));
-        if open == Some(true) {
-            return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));
-        }
-        if self.state.history.remove_part(&message_id, &id).is_none() {
-            return Box::pin(fut::ready(Err(CommandError::NoPart(id))));
-        }
-        let stored = self.record(vec![Change::PartRemoved(self.id.clone(), message_id, id)]);
-        Box::pin(stored.into_actor(self).map(|stored, _, _| stored.map_err(CommandError::from)))
+        self.edit_part(message_id, id, |session, old| {
+            session.state.history.remove_part(&old.message_id, &old.id);
+            Ok(Change::PartRemoved(session.id.clone(), old.message_id.clone(), old.id.clone()))
+        })
     }
 }
 
@@ -146,6 +137,7 @@ impl Handler<Fork> for Session {
                 None => return Box::pin(fut::ready(Err(CommandError::NoMessage(id.clone())))),
             },
         };
+        let ids: HashSet<MessageId> = entries.iter().take(upto).map(|entry| entry.info.id().clone()).collect();
         let now = self.now();
         let info = Info {
             id: self.deps.ids.session(),
@@ -160,25 +152,60 @@ impl Handler<Fork> for Session {
             time: SessionTime { created: now, updated: now, ..SessionTime::default() },
             ..Info::clone(&self.state.info)
         };
-        let changes = self.copies(&info, upto);
-        let stored = self.record(changes);
-        Box::pin(stored.into_actor(self).map(|stored, _, _| {
-            stored?;
-            Ok(info)
+        let recalled = self.recall_all();
+        Box::pin(recalled.into_actor(self).then(move |recalled, session, _| {
+            let copied = recalled.map_err(|error| CommandError::Broken(error.to_string())).map(|mut lean| {
+                let mut whole = session.state.history.clone();
+                // What was let go of while the rest was read is in neither.
+                let is_torn = whole.lean().any(|id| ids.contains(id) && !lean.contains_key(id));
+                lean.retain(|id, _| ids.contains(id));
+                whole.refill(lean);
+                (!is_torn).then(|| session.record(session.copies(&info, &ids, &whole)))
+            });
+            async move {
+                copied?.ok_or(CommandError::Unknown)?.await?;
+                Ok(info)
+            }
+            .into_actor(session)
         }))
     }
 }
 
 impl Session {
-    /// The new session and copies of the first messages, under new ids. What is open in them is left out.
-    fn copies(&self, info: &Info, upto: usize) -> Vec<Change> {
+    /// Changes a part, or takes it out; `edit` is given what it is now, wherever that is kept.
+    fn edit_part(
+        &mut self,
+        message_id: MessageId,
+        id: PartId,
+        edit: impl FnOnce(&mut Self, &Part) -> Result<Change, CommandError> + 'static,
+    ) -> ResponseActFuture<Self, Result<(), CommandError>> {
+        let recalled = self.recall(&message_id);
+        Box::pin(recalled.into_actor(self).then(move |recalled, session, _| {
+            let edited = recalled.and_then(|recalled| {
+                // What is in memory is newer; what is open is always there.
+                let known = session.state.history.part(&message_id, &id).cloned();
+                let stored = || recalled?.parts.into_iter().find(|part| part.id == id);
+                let old = known.or_else(stored).ok_or_else(|| CommandError::NoPart(id.clone()))?;
+                if old.as_tool().is_some_and(|tool| tool.state.is_open()) {
+                    return Err(CommandError::Busy(session.id.clone()));
+                }
+                let change = edit(session, &old)?;
+                session.state.history.edited();
+                Ok(session.record(vec![change]))
+            });
+            async move { edited?.await.map_err(CommandError::from) }.into_actor(session)
+        }))
+    }
+
+    /// The new session and copies of these messages, under new ids. What is open in them is left out.
+    fn copies(&self, info: &Info, which: &HashSet<MessageId>, history: &History) -> Vec<Change> {
         let mut changes = vec![Change::SessionCreated(Arc::new(info.clone()))];
         let known = self.state.files.all_known().into_iter();
         let text = known.filter_map(|(path, hash)| Some((path.into_os_string().into_string().ok()?, hash.to_string())));
         let seen: Vec<_> = text.map(|(path, hash)| (path, Some(hash))).collect();
         changes.extend((!seen.is_empty()).then(|| Change::FilesSeen(info.id.clone(), seen)));
         let mut ids: HashMap<MessageId, MessageId> = HashMap::new();
-        for entry in self.state.history.entries().iter().take(upto) {
+        for entry in history.entries().iter().filter(|entry| which.contains(entry.info.id())) {
             let id = self.deps.ids.message();
             ids.insert(entry.info.id().clone(), id.clone());
             let mut message = Message::clone(&entry.info);

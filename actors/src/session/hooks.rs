@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Session;
+use super::compaction::view::View;
 use super::history::Entry;
 use crate::workspace::{Answerer, Setup};
 
@@ -86,11 +87,13 @@ impl Session {
             async move {
                 plugins.ready(PATIENCE).await;
                 if plugins.has(Hook::MessagesTransform) {
-                    let messages = history.entries().iter().map(Entry::to_wire).collect();
+                    // What a summary stands for is out of their sight, as it is out of the model's.
+                    let (hidden, seen) = history.entries().split_at(View::of(history.entries()).hidden);
+                    let messages = seen.iter().map(Entry::seen).collect();
                     let Messages { messages } =
                         plugins.change(Hook::MessagesTransform, json!({}), Messages { messages }).await;
-                    let changed: Vec<Entry> =
-                        messages.into_iter().map(|m| Entry { info: m.info, parts: m.parts }).collect();
+                    let changed = messages.into_iter().map(|m| Entry::new(m.info, m.parts));
+                    let changed: Vec<Entry> = hidden.iter().cloned().chain(changed).collect();
                     request = make(&changed);
                 }
                 refined(request, &plugins, &setup, &answerer, &user, &session_id).await

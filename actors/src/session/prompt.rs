@@ -37,13 +37,6 @@ impl Session {
     ) -> Result<(storage::Ack, Accepted), CommandError> {
         let id = body.message_id.clone().unwrap_or_else(|| self.deps.ids.message());
         let content = content_of(&body);
-        if let Some(known) = self.state.accepted.get(&id) {
-            return if *known == content { self.accepted_before(&id) } else { Err(CommandError::Taken(id)) };
-        }
-        if let Some(entry) = self.state.history.get(&id) {
-            let same = entry.info.as_user().is_some() && same_content(&entry.to_wire(), &body);
-            return if same { self.accepted_before(&id) } else { Err(CommandError::Taken(id)) };
-        }
         let now = self.next_time();
         let mut user = UserMessage {
             id: id.clone(),
@@ -105,8 +98,21 @@ impl Session {
         Ok((stored, Accepted { message, end: is_answered.then_some(end) }))
     }
 
-    /// The same prompt came again: it is acknowledged, and makes no second turn.
-    fn accepted_before(&mut self, id: &MessageId) -> Result<(storage::Ack, Accepted), CommandError> {
+    /// A prompt came again whose id is there already, on `message`: the same one is acknowledged, and makes no second
+    /// turn.
+    fn accept_again(
+        &mut self,
+        body: &PromptBody,
+        message: MessageWithParts,
+    ) -> Result<(storage::Ack, Accepted), CommandError> {
+        let id = message.info.id();
+        let is_same = match self.state.accepted.get(id) {
+            Some(accepted) => *accepted == content_of(body),
+            None => message.info.as_user().is_some() && same_content(&message, body),
+        };
+        if !is_same {
+            return Err(CommandError::Taken(id.clone()));
+        }
         let (waiter, end) = oneshot::channel();
         let queued = self.state.queue.iter_mut().find(|queued| queued.row.message_id == *id);
         let end = match queued {
@@ -114,19 +120,18 @@ impl Session {
                 queued.waiters.push(waiter);
                 Some(end)
             }
-            None => self.stored_end(id).ok().map(|answer| {
-                let _ = waiter.send(Ok(answer));
+            None => self.stored_end(id).map(|answer| {
+                self.tell_end(Some(answer), vec![waiter]);
                 end
             }),
         };
-        let message = self.wire_of(id)?;
         // Whatever was queued before this is stored when it is.
         Ok((self.record(Vec::new()), Accepted { message, end }))
     }
 
     fn wire_of(&self, id: &MessageId) -> Result<MessageWithParts, CommandError> {
         let entry = self.state.history.get(id).ok_or_else(|| CommandError::NoMessage(id.clone()))?;
-        Ok(entry.to_wire())
+        Ok(entry.seen())
     }
 
     fn last_id(&self) -> MessageId {
@@ -162,7 +167,9 @@ impl Handler<Prompt> for Session {
         let id = body.message_id.get_or_insert_with(|| ids.message()).clone();
         let (system, tools, left) = (body.system.clone(), body.tools.clone(), ticket.left());
         let _ = ctx;
+        let (known, own) = (self.recall(&id), id.clone());
         let resolve = async move {
+            let known = known.await?;
             let setup = workspace.send(GetSetup).await.map_err(|_| CommandError::Unknown)??;
             let answerer = setup.answerer(&wish)?;
             let place = setup.place.clone();
@@ -176,7 +183,7 @@ impl Handler<Prompt> for Session {
                 None
             } else {
                 let message = UserMessage {
-                    id,
+                    id: own,
                     session_id,
                     time: UserTime { created: 0 },
                     format: None,
@@ -190,14 +197,18 @@ impl Handler<Prompt> for Session {
                 let draft = Draft { message, parts: parts_of(files, attached.clone()) };
                 Some(hooks::shown(&setup.plugins, draft, left, || ids.part()).await)
             };
-            Ok::<_, CommandError>((answerer, attached, shown))
+            Ok::<_, CommandError>((answerer, attached, shown, known))
         };
         Box::pin(resolve.into_actor(self).then(move |resolved, session, ctx| {
-            let accepted = resolved.and_then(|(answerer, attached, shown)| {
+            let accepted = resolved.and_then(|(answerer, attached, shown, known)| {
                 // It may have waited for the settings longer than it may.
                 session.check(&ticket)?;
                 for error in attached.iter().filter_map(|file| file.error.clone()) {
                     session.record(vec![session.error_notice(protocol::SessionError::unknown(error))]).detach();
+                }
+                let known = session.state.history.get(&id).and_then(|entry| entry.to_wire().or(known));
+                if let Some(known) = known {
+                    return session.accept_again(&body, known);
                 }
                 session.accept(body, attached, shown, &answerer, room, ctx)
             });

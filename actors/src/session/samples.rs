@@ -78,7 +78,7 @@ pub fn user(n: usize, kinds: Vec<PartKind>) -> Entry {
         tools: None,
         troupe: None,
     });
-    Entry { info: Arc::new(info), parts: kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect() }
+    Entry::new(Arc::new(info), kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect())
 }
 
 pub fn assistant(n: usize, parent: usize, kinds: Vec<PartKind>) -> Entry {
@@ -100,7 +100,7 @@ pub fn assistant(n: usize, parent: usize, kinds: Vec<PartKind>) -> Entry {
         variant: None,
         finish: Some("stop".into()),
     });
-    Entry { info: Arc::new(info), parts: kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect() }
+    Entry::new(Arc::new(info), kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect())
 }
 
 /// A request for a compaction that keeps messages from `tail` on.

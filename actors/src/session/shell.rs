@@ -146,20 +146,23 @@ impl Session {
     fn shell_before(
         &mut self,
         id: &MessageId,
-        command: &str,
-    ) -> Option<Result<oneshot::Receiver<TurnEnd>, CommandError>> {
-        self.state.history.get(id)?;
-        let answers = self
-            .state
-            .history
-            .entries()
-            .iter()
-            .filter(|entry| entry.info.as_assistant().is_some_and(|answer| answer.parent_id == *id));
-        let mut calls = answers.flat_map(|entry| &entry.parts).filter_map(|part| part.as_tool());
-        if !calls.any(|call| call.state.input()["command"] == command) {
-            return Some(Err(CommandError::Taken(id.clone())));
-        }
-        Some(Ok(self.wait_for(id)))
+        command: String,
+    ) -> ResponseActFuture<Self, Result<oneshot::Receiver<TurnEnd>, CommandError>> {
+        let answers = self.state.history.entries().iter();
+        let mut answers = answers.filter(|e| e.info.as_assistant().is_some_and(|answer| answer.parent_id == *id));
+        let answer = answers.next().map(|entry| self.recall(entry.info.id()));
+        let (waits, id) = (self.wait_for(id), id.clone());
+        let answer = async move {
+            let answer = match answer {
+                Some(answer) => answer.await?,
+                None => None,
+            };
+            let parts = answer.map(|answer| answer.parts).unwrap_or_default();
+            let mut calls = parts.iter().filter_map(|part| part.as_tool());
+            let is_same = calls.any(|call| call.state.input()["command"] == command.as_str());
+            if is_same { Ok(waits) } else { Err(CommandError::Taken(id)) }
+        };
+        Box::pin(answer.into_actor(self))
     }
 
     /// The prompt of the command that runs.
@@ -221,9 +224,9 @@ impl Handler<Shell> for Session {
             return Box::pin(fut::ready(Err(error)));
         }
         if let Some(id) = &shell.body.message_id
-            && let Some(known) = self.shell_before(id, &shell.body.command)
+            && self.state.history.get(id).is_some()
         {
-            return Box::pin(fut::ready(known));
+            return self.shell_before(id, shell.body.command.clone());
         }
         if self.is_busy() {
             return Box::pin(fut::ready(Err(CommandError::Busy(self.id.clone()))));

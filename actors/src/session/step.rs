@@ -87,6 +87,9 @@ pub(super) type MakeRequest = Arc<dyn Fn() -> ModelRequest + Send + Sync>;
 impl Session {
     /// Asks for what the next step needs.
     pub(super) fn prepare_step(&mut self, ctx: &mut Context<Self>) {
+        if self.state.history.is_outdated() {
+            return self.recall_then_prepare(ctx);
+        }
         self.state.stage = Stage::Preparing;
         self.join_waiting();
         let fence = self.state.fence.clone();

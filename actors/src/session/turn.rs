@@ -11,7 +11,8 @@ use super::command::{CommandError, WaitTurn};
 use super::compaction::Effort;
 use super::compaction::view::{is_auto, is_request};
 use super::hand_over::is_hand_over;
-use super::{Resumption, Session, Stage, Turn, TurnEnd, TurnGone};
+use super::history::Entry;
+use super::{Resumption, Session, Stage, Turn, TurnEnd};
 use crate::workspace::DiffSnapshots;
 use tokio::sync::oneshot;
 
@@ -212,27 +213,23 @@ impl Session {
     }
 
     fn answer_waiters(&mut self, answered: &[MessageId]) {
-        let end = self.end_of(answered);
+        let mut waiters = Vec::new();
         self.state.queue.retain_mut(|queued| {
-            if !answered.contains(&queued.row.message_id) {
-                return true;
+            let is_answered = answered.contains(&queued.row.message_id);
+            if is_answered {
+                waiters.append(&mut queued.waiters);
             }
-            for waiter in queued.waiters.drain(..) {
-                // A caller that hung up misses nothing: it is all stored.
-                let _ = waiter.send(end.clone());
-            }
-            false
+            !is_answered
         });
+        self.tell_end(self.end_of(answered), waiters);
     }
 
     /// The last answer to these prompts.
-    fn end_of(&self, answered: &[MessageId]) -> TurnEnd {
-        let entries = self.state.history.entries();
-        let answer = entries
-            .iter()
-            .rev()
-            .find(|entry| entry.info.as_assistant().is_some_and(|m| answered.contains(&m.parent_id)));
-        answer.map(super::history::Entry::to_wire).ok_or(TurnGone)
+    fn end_of(&self, answered: &[MessageId]) -> Option<&MessageId> {
+        let mut newest = self.state.history.entries().iter().rev();
+        let is_answer =
+            |entry: &&Entry| entry.info.as_assistant().is_some_and(|answer| answered.contains(&answer.parent_id));
+        newest.find(is_answer).map(|entry| entry.info.id())
     }
 
     /// The prompts that are stored and that the running step must not see.
@@ -257,21 +254,19 @@ impl Session {
         let (waiter, end) = oneshot::channel();
         match self.state.queue.iter_mut().find(|queued| queued.row.message_id == *id) {
             Some(queued) => queued.waiters.push(waiter),
-            None => {
-                let _ = waiter.send(self.stored_end(id));
-            }
+            None => self.tell_end(self.stored_end(id), vec![waiter]),
         }
         end
     }
 
     /// The answer to a prompt whose turn is over: its own, or the one that answered it along with a later prompt.
-    pub(super) fn stored_end(&self, id: &MessageId) -> TurnEnd {
-        if let end @ Ok(_) = self.end_of(std::slice::from_ref(id)) {
-            return end;
+    pub(super) fn stored_end(&self, id: &MessageId) -> Option<&MessageId> {
+        if let Some(answer) = self.end_of(std::slice::from_ref(id)) {
+            return Some(answer);
         }
         let entries = self.state.history.entries();
         let after = entries.iter().position(|entry| entry.info.id() == id).map_or(entries.len(), |at| at + 1);
-        let next = entries.iter().skip(after).find_map(|entry| entry.info.as_assistant()).ok_or(TurnGone)?;
+        let next = entries.iter().skip(after).find_map(|entry| entry.info.as_assistant())?;
         self.end_of(std::slice::from_ref(&next.parent_id))
     }
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use protocol::session::FileDiff;
-use protocol::{Message, MessageId, Part, SessionId};
+use protocol::{Message, MessageId, MessageWithParts, Part, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::Row;
@@ -93,6 +93,18 @@ impl Store {
         let Some(json) = json else { return Ok(None) };
         let parts = self.raw_parts(&[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
         Ok(Some(RawMessage { info: raw(id.as_str(), json)?, parts }))
+    }
+
+    /// Returns one message of a session with its parts.
+    pub async fn whole_message(
+        &self,
+        session: &SessionId,
+        id: &MessageId,
+    ) -> Result<Option<MessageWithParts>, StorageError> {
+        let Some(RawMessage { info, parts }) = self.message(session, id).await? else { return Ok(None) };
+        let info = Arc::new(parse("message", id.as_str(), info.get())?);
+        let parts = parts.iter().map(|part| parse("part", id.as_str(), part.get()).map(Arc::new));
+        Ok(Some(MessageWithParts { info, parts: parts.collect::<Result<_, _>>()? }))
     }
 
     /// Returns one message of a session, without its parts.

@@ -2,8 +2,9 @@
 //! failures. Told in the system prompt of each request after a compaction. Pure.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
-use protocol::{MessageId, Todo, ToolState};
+use protocol::{MessageId, Part, PartId, Todo, ToolState};
 
 use super::transcript::cut;
 use super::view::View;
@@ -38,8 +39,21 @@ pub fn carried(view: &View<'_>, bytes: usize) -> Option<String> {
     (!texts.is_empty()).then(|| format!("{HEADING}\n\n{}", texts.join("\n\n")))
 }
 
+/// Returns the parts that it is made of.
+pub fn sources(gone: &[&Entry]) -> Vec<PartId> {
+    let is_text = |part: &&Arc<Part>| part.as_text().is_some();
+    let tasks = asked(gone, TASK_BYTES).into_iter().flat_map(|(entry, _)| &entry.parts).filter(is_text);
+    let calls = todo_list(gone).into_iter().chain(failed(gone).into_iter().map(|(part, _)| part));
+    tasks.chain(calls).map(|part| part.id.clone()).collect()
+}
+
 /// The newest prompts that were answered, oldest first.
 fn tasks(gone: &[&Entry], bytes: usize) -> Vec<String> {
+    asked(gone, bytes).into_iter().map(|(_, text)| text).collect()
+}
+
+/// The same, each with its text.
+fn asked<'a>(gone: &[&'a Entry], bytes: usize) -> Vec<(&'a Entry, String)> {
     let answered: HashSet<&MessageId> =
         gone.iter().filter_map(|entry| entry.info.as_assistant()).map(|message| &message.parent_id).collect();
     let mut left = bytes;
@@ -51,34 +65,45 @@ fn tasks(gone: &[&Entry], bytes: usize) -> Vec<String> {
         }
         if text.len() > left {
             if tasks.is_empty() {
-                tasks.push(cut(&text, bytes));
+                tasks.push((*entry, cut(&text, bytes)));
             }
             break;
         }
         left -= text.len();
-        tasks.push(text);
+        tasks.push((*entry, text));
     }
     tasks.reverse();
     tasks
 }
 
+/// The newest call that wrote the to-do list.
+fn todo_list<'a>(gone: &[&'a Entry]) -> Option<&'a Arc<Part>> {
+    let mut parts = gone.iter().rev().flat_map(|entry| entry.parts.iter().rev());
+    parts.find(|part| {
+        part.as_tool().is_some_and(|tool| tool.tool == "todowrite" && matches!(tool.state, ToolState::Completed { .. }))
+    })
+}
+
 fn open_todos(gone: &[&Entry]) -> Vec<Todo> {
-    let parts = gone.iter().rev().flat_map(|entry| entry.parts.iter().rev());
-    let mut lists = parts.filter_map(|part| part.as_tool()).filter(|tool| tool.tool == "todowrite");
-    let last = lists.find(|tool| matches!(tool.state, ToolState::Completed { .. }));
+    let last = todo_list(gone).and_then(|part| part.as_tool());
     let list = last.and_then(|tool| tool.state.input().get("todos").cloned());
     let todos: Vec<Todo> = list.and_then(|list| serde_json::from_value(list).ok()).unwrap_or_default();
     todos.into_iter().filter(|todo| todo.status != "completed" && todo.status != "cancelled").collect()
 }
 
 fn failures(gone: &[&Entry]) -> Vec<String> {
-    let calls = gone.iter().rev().flat_map(|entry| entry.parts.iter().rev()).filter_map(|part| part.as_tool());
-    let mut failures: Vec<String> = Vec::new();
-    for tool in calls {
+    failed(gone).into_iter().map(|(_, line)| line).collect()
+}
+
+/// The newest calls that failed, oldest first, each with what is told of it. Equal ones count once.
+fn failed<'a>(gone: &[&'a Entry]) -> Vec<(&'a Arc<Part>, String)> {
+    let mut failures: Vec<(&Arc<Part>, String)> = Vec::new();
+    for part in gone.iter().rev().flat_map(|entry| entry.parts.iter().rev()) {
+        let Some(tool) = part.as_tool() else { continue };
         if let ToolState::Error { input, error, .. } = &tool.state {
             let line = cut(&format!("- {} {input}: {error}", tool.tool), FAILURE_BYTES);
-            if !failures.contains(&line) {
-                failures.push(line);
+            if failures.iter().all(|(_, told)| *told != line) {
+                failures.push((part, line));
             }
         }
         if failures.len() == FAILURES {

@@ -4,6 +4,8 @@
 //! model sees the summary, the messages that were kept as they were (from `tail_start_id` on), and the newer ones.
 //! One without a whole summary changes nothing.
 
+use std::collections::HashSet;
+
 use protocol::{MessageId, PartKind};
 
 use crate::session::history::Entry;
@@ -12,6 +14,8 @@ use crate::session::history::Entry;
 pub struct View<'a> {
     /// The last compaction: its request and its summary.
     pub summary: Option<(&'a Entry, &'a Entry)>,
+    /// How many messages of the history are before the kept ones.
+    pub hidden: usize,
     /// What it stands for, all that went before included.
     pub gone: Vec<&'a Entry>,
     /// Kept messages from before it.
@@ -27,14 +31,36 @@ impl<'a> View<'a> {
             let answer = is_request(entry).then(|| summary_of(history, entry.info.id()))??;
             Some((at, answer))
         }) else {
-            return Self { summary: None, gone: Vec::new(), tail: Vec::new(), since: talk(history) };
+            return Self { summary: None, hidden: 0, gone: Vec::new(), tail: Vec::new(), since: talk(history) };
         };
         let (before, rest) = history.split_at(at);
         let (request, since) = rest.split_first().map_or((answer, rest), |(request, since)| (request, since));
         let start = tail_start(request).and_then(|id| before.iter().position(|entry| entry.info.id() == id));
-        let (gone, tail) = before.split_at(start.unwrap_or(before.len()));
-        Self { summary: Some((request, answer)), gone: talk(gone), tail: talk(tail), since: talk(since) }
+        let hidden = start.unwrap_or(before.len());
+        let (gone, tail) = before.split_at(hidden);
+        let (mut gone, tail, mut since) = (talk(gone), talk(tail), talk(since));
+        show_late(&mut gone, &tail, &mut since);
+        Self { summary: Some((request, answer)), hidden, gone, tail, since }
     }
+}
+
+/// Prompts that waited while the summary was written, and are answered since, are no part of what it stands for: they
+/// come directly before their first answer.
+fn show_late<'a>(gone: &mut Vec<&'a Entry>, tail: &[&'a Entry], since: &mut Vec<&'a Entry>) {
+    let parent = |entry: &&'a Entry| entry.info.as_assistant().map(|answer| &answer.parent_id);
+    let early: HashSet<&MessageId> = gone.iter().chain(tail).filter_map(parent).collect();
+    let answered: HashSet<&MessageId> = since.iter().filter_map(parent).collect();
+    let first = gone.iter().rposition(|entry| early.contains(entry.info.id())).map_or(0, |at| at + 1);
+    let Some(last) = gone.iter().rposition(|entry| answered.contains(entry.info.id())).filter(|last| *last >= first)
+    else {
+        return;
+    };
+    let is_late = |at: usize, entry: &Entry| (first..=last).contains(&at) && entry.info.as_user().is_some();
+    let late: Vec<&Entry> = gone.iter().enumerate().filter(|(at, e)| is_late(*at, e)).map(|(_, e)| *e).collect();
+    let ids: HashSet<&MessageId> = late.iter().map(|entry| entry.info.id()).collect();
+    gone.retain(|entry| !ids.contains(entry.info.id()));
+    let at = since.iter().position(|entry| parent(entry).is_some_and(|id| ids.contains(id))).unwrap_or_default();
+    since.splice(at..at, late);
 }
 
 /// Returns whether a message asks for a compaction.
@@ -67,4 +93,51 @@ fn tail_start(request: &Entry) -> Option<&MessageId> {
 fn talk(entries: &[Entry]) -> Vec<&Entry> {
     let is_talk = |entry: &&Entry| !is_request(entry) && !entry.info.as_assistant().is_some_and(|m| m.summary);
     entries.iter().filter(is_talk).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+    use crate::session::samples::{assistant, compaction, summary, text, user};
+
+    fn ids(entries: &[&Entry]) -> Vec<String> {
+        entries.iter().map(|entry| entry.info.id().to_string()).collect()
+    }
+
+    /// Prompts 2 and 3 waited for the turn of 0, which was compacted and went on as 6.
+    fn history() -> Vec<Entry> {
+        vec![
+            user(0, vec![text("first")]),
+            assistant(1, 0, vec![text("a step")]),
+            user(2, vec![text("second")]),
+            user(3, vec![text("third")]),
+            compaction(4, None),
+            summary(5, 4, "notes"),
+            user(6, vec![text("go on")]),
+            assistant(7, 6, vec![text("done with the first")]),
+        ]
+    }
+
+    #[test]
+    fn prompts_that_waited_over_a_compaction_are_told_when_they_are_answered() {
+        let mut history = history();
+        history.push(assistant(8, 2, vec![text("done with the second")]));
+        let view = View::of(&history);
+        assert_eq!(ids(&view.since), ["msg_6", "msg_7", "msg_2", "msg_8"]);
+        assert_eq!(ids(&view.gone), ["msg_0", "msg_1", "msg_3"]);
+        // One answer to both.
+        history.truncate(8);
+        history.push(assistant(8, 3, vec![text("done with both")]));
+        assert_eq!(ids(&View::of(&history).since), ["msg_6", "msg_7", "msg_2", "msg_3", "msg_8"]);
+    }
+
+    #[test]
+    fn prompts_that_wait_or_were_never_to_be_answered_stay_where_they_are() {
+        let history = history();
+        let view = View::of(&history);
+        assert_eq!(ids(&view.since), ["msg_6", "msg_7"]);
+        assert_eq!((view.hidden, view.gone.len()), (4, 4));
+    }
 }
