@@ -2,6 +2,7 @@
 
 mod abort;
 mod command;
+mod compaction;
 mod config;
 mod crash;
 mod edit;
