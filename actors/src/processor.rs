@@ -132,6 +132,8 @@ pub enum StepEnd {
         error: Box<SessionError>,
         /// How many tokens the model takes, where its server said that it was too much.
         window: Option<u64>,
+        /// Whether another model may answer.
+        may_go_elsewhere: bool,
     },
 }
 
@@ -236,12 +238,12 @@ impl Processor {
             }
             Decision::GiveUp(reason) => {
                 self.fold.end(now, updates);
-                let window = error.context_limit();
+                let (window, may_go_elsewhere) = (error.context_limit(), error.may_go_elsewhere());
                 let mut error = error.to_session_error(&self.step.provider_id);
                 if let (Some(reason), SessionError::ApiError(api)) = (reason, &mut error) {
                     api.message = format!("{} ({reason})", api.message);
                 }
-                updates.push(StepUpdate::Ended(StepEnd::Failed { error: Box::new(error), window }));
+                updates.push(StepUpdate::Ended(StepEnd::Failed { error: Box::new(error), window, may_go_elsewhere }));
             }
         }
     }

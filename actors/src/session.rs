@@ -50,6 +50,7 @@ mod calls;
 mod close;
 mod compaction;
 mod edit;
+mod fallback;
 mod hand_over;
 mod offer;
 pub(crate) mod persons_desk;
@@ -211,6 +212,8 @@ struct Turn {
     cut_in_a_row: u32,
     /// What was done to make room.
     effort: compaction::Effort,
+    /// Who answers where the asked model fails.
+    stand_in: fallback::StandIn,
     /// The tree before its first effects.
     before: Option<String>,
     /// The tree after its last.

@@ -347,6 +347,8 @@ pub struct ServerConfig {
 pub struct TroupeConfig {
     /// Trying failed model requests again.
     pub retry: RetryConfig,
+    /// Models (`provider/model`) that answer where the one that was asked fails for good, in this order.
+    pub fallback: Vec<String>,
     /// How much may run at once.
     pub limits: LimitsConfig,
     /// What may be spent.

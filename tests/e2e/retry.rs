@@ -231,3 +231,81 @@ async fn one_session_that_waits_does_not_hold_up_another() {
     events.until_idle(&waits).await;
     assert_eq!(said(&world.wire.messages(&waits).await.pop().expect("an answer")), "fine");
 }
+
+/// A world where these models answer when `mock/mock` fails.
+async fn world_with_fallback(fallback: Value) -> World {
+    let troupe = json!({ "retry": { "max_attempts": 2 }, "fallback": fallback });
+    let dead = json!({
+        "npm": "@ai-sdk/openai-compatible", "options": { "baseURL": "http://127.0.0.1:9/v1", "apiKey": "x" },
+        "models": { "gone": {} },
+    });
+    let config = json!({ "permission": { "*": "allow" }, "troupe": troupe, "provider": { "dead": dead } });
+    World::with_config(config).await
+}
+
+/// Returns the models of the requests so far.
+fn asked(world: &World) -> Vec<String> {
+    world.model.requests().iter().map(|request| text(&request.body["model"])).collect()
+}
+
+#[tokio::test]
+async fn a_model_that_fails_for_good_is_replaced_for_the_rest_of_the_turn_and_clients_are_told() {
+    for (how, refusal, times) in [("overloaded", Step::status(503), 2), ("the key", Step::status(401), 1)] {
+        let world =
+            world_with_fallback(json!(["mock/mock", "no/such", "dead/gone", "mock/small", "mock/vision"])).await;
+        let mut events = world.events().await;
+        let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+        let glob = call("glob", json!({ "pattern": "*" }));
+        world.model.script("go", [Step::calls([glob]).fail_with(times, refusal), Step::text("done")]);
+
+        let answer = world.wire.prompt(&session, "go").await;
+
+        events.until_idle(&session).await;
+        assert_eq!((said(&answer).as_str(), &answer["info"]["error"]), ("done", &Value::Null), "{how}");
+        let mut expected = vec!["mock"; times as usize];
+        expected.extend(["small", "small"]);
+        assert_eq!(asked(&world), expected, "{how}");
+        let messages = world.wire.messages(&session).await;
+        let models: Vec<_> = messages.iter().map(|m| m["info"]["modelID"].as_str().unwrap_or_default()).collect();
+        assert_eq!(models, ["", "small", "small"], "{how}");
+        let starts = |message: &Value| {
+            let parts = message["parts"].as_array().expect("parts");
+            parts.iter().filter(|part| part["type"] == "step-start").count()
+        };
+        assert_eq!(messages.iter().map(starts).collect::<Vec<_>>(), [0, 1, 1], "{how}");
+        let told = retries(&events, &session);
+        let is_told = |next: &str| told.iter().any(|status| text(&status["message"]).contains(next));
+        assert!(is_told("going on with dead/gone") && is_told("going on with mock/small"), "{how}: {told:?}");
+        assert!(!events.all().iter().any(|event| event["type"] == "session.error"), "{how}");
+        world.wire.prompt(&session, "again").await;
+        assert_eq!(asked(&world).pop().as_deref(), Some("mock"), "{how}: the next turn asks who was asked");
+    }
+}
+
+#[tokio::test]
+async fn what_another_model_would_refuse_as_well_or_what_was_begun_is_not_given_to_one() {
+    let bad = json!({ "type": "invalid_request_error", "message": "no" });
+    let filter = json!({ "code": "content_filter", "message": "no" });
+    for (how, step) in [
+        ("a bad request", Step::status(400).body(json!({ "error": bad }))),
+        ("a filter", Step::status(400).body(json!({ "error": filter }))),
+        ("begun", Step::text("some words").chunks(2).cut_at(At::Text(1))),
+    ] {
+        let world = world_with_fallback(json!(["mock/small"])).await;
+        world.model.script("go", [step]);
+        let answer = world.wire.prompt(&world.wire.create_session().await, "go").await;
+        assert!(!answer["info"]["error"].is_null(), "{how}");
+        assert!(asked(&world).iter().all(|model| model == "mock"), "{how}: {:?}", asked(&world));
+    }
+}
+
+#[tokio::test]
+async fn when_all_models_fail_the_turn_ends_with_the_error_of_the_last() {
+    let world = world_with_fallback(json!(["mock/small", "mock/vision"])).await;
+    world.model.script("go", [Step::status(500)]);
+    let session = world.wire.create_session().await;
+    let answer = world.wire.prompt(&session, "go").await;
+    assert_eq!(asked(&world), ["mock", "mock", "small", "small", "vision", "vision"]);
+    assert_eq!((&answer["info"]["error"]["name"], &answer["info"]["modelID"]), (&json!("APIError"), &json!("vision")));
+    assert_eq!(world.wire.messages(&session).await.len(), 2);
+}

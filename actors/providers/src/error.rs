@@ -104,6 +104,17 @@ impl ProviderError {
         self.class == ErrorClass::Retryable
     }
 
+    /// Returns whether a request that is given up may be answered by another model: it is the vendor, the key or the
+    /// model that fails, not what was asked.
+    pub fn may_go_elsewhere(&self) -> bool {
+        match self.class {
+            ErrorClass::Retryable | ErrorClass::Auth | ErrorClass::Unknown => true,
+            // There is no such model; or a proxy's page came in place of an answer.
+            ErrorClass::BadRequest => matches!(self.status, Some(200 | 404)),
+            ErrorClass::Overflow | ErrorClass::ContentFilter | ErrorClass::Cancelled => false,
+        }
+    }
+
     /// Returns how long the vendor asks to wait, uncapped: from `retry-after-ms`, or `retry-after` in seconds or as a
     /// date.
     pub fn retry_after(&self) -> Option<Duration> {

@@ -77,6 +77,9 @@ impl Session {
             (step, None) => step,
         };
         let has_calls = entry.has_calls();
+        if let Some(answerer) = self.stand_in(&step) {
+            return self.fall_back(step, message, answerer, ctx);
+        }
         let mut changes = self.progress_made();
         let mut error = None;
         let mut goes_on = has_calls && !step.was_rejected;
@@ -92,7 +95,7 @@ impl Session {
                     goes_on = false;
                 }
             }
-            Some(StepEnd::Failed { error: failure, window }) => {
+            Some(StepEnd::Failed { error: failure, window, .. }) => {
                 let failure = SessionError::clone(failure);
                 if matches!(failure, SessionError::ContextOverflowError { .. }) {
                     self.learn_window(&step, *window, ctx);
@@ -112,6 +115,7 @@ impl Session {
             turn.cut_in_a_row = if is_cut { turn.cut_in_a_row + 1 } else { 0 };
             if matches!(step.end, Some(StepEnd::Finished { .. })) {
                 turn.effort = Effort::default();
+                turn.stand_in.step_done();
             }
             if goes_on && turn.cut_in_a_row >= step.setup.config().troupe.retry.max_attempts {
                 let text = format!("{} answers in a row broke off after their calls", turn.cut_in_a_row);

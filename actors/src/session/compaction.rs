@@ -194,7 +194,8 @@ impl Session {
     /// Starts the step that writes the summary asked for by the message `user`.
     pub(super) fn begin_summary(&mut self, setup: Arc<Setup>, user: UserMessage, ctx: &mut Context<Self>) {
         let own = setup.agents.get(AGENT).and_then(|agent| agent.model.clone());
-        let wish = Wish { agent: Some(AGENT.into()), model: own.or(Some(user.model.clone())), ..Wish::default() };
+        let model = self.answering_for(&own.unwrap_or_else(|| user.model.clone()));
+        let wish = Wish { agent: Some(AGENT.into()), model: Some(model), ..Wish::default() };
         let answerer = match setup.answerer(&wish) {
             Ok(answerer) => answerer,
             Err(error) => return self.fail_turn(SessionError::unknown(error.to_string()), ctx),
@@ -298,6 +299,13 @@ impl Session {
             Some(StepEnd::Cut) | None => Some(SessionError::unknown("the summary broke off")),
         };
         if let Some(error) = failure {
+            let next = self.stand_in(&step);
+            if let Some(next) = next {
+                message.error = Some(error);
+                let changes = vec![self.put_message(Message::Assistant(message)), self.told_of_change(&step, &next)];
+                self.record(changes).detach();
+                return self.prepare_step(ctx);
+            }
             return self.summary_failed(message, error, ctx);
         }
         let mut changes = vec![self.step_finish(&step, &message, None)];
@@ -311,6 +319,7 @@ impl Session {
             turn.effort.in_a_row += 1;
             turn.effort.was_barren |= plan.is_barren;
             turn.effort.tries = 0;
+            turn.stand_in.step_done();
         }
         // What instructions files said may have gone with it: the next read tells them again.
         self.state.files.forget_loaded();

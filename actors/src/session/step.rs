@@ -38,7 +38,7 @@ pub struct Step {
     pub(super) processor: Option<Linked<Processor>>,
     pub(super) kind: StepKind,
     /// Its part `step-start`.
-    start_part: Option<PartId>,
+    pub(super) start_part: Option<PartId>,
     /// The tree it began with.
     pub(super) snapshot: Option<String>,
     /// The workspace was asked for it. The first of a directory takes a moment; the step's end waits that long.
@@ -130,7 +130,8 @@ impl Session {
         if let Some(task) = self.next_subtask(&user.id) {
             return self.begin_subtask(setup, &user, task, ctx);
         }
-        let wish = Wish { agent: Some(user.agent.clone()), model: Some(user.model.clone()), ..Wish::default() };
+        let model = self.answering_for(&user.model);
+        let wish = Wish { agent: Some(user.agent.clone()), model: Some(model), ..Wish::default() };
         let answerer = match setup.answerer(&wish) {
             Ok(answerer) => answerer,
             Err(error) => return self.fail_turn(SessionError::unknown(error.to_string()), ctx),
@@ -184,6 +185,13 @@ impl Session {
         let step = Step { processor: Some(processor), ..self.new_step(setup, answerer, message_id, kind) };
         self.state.stage = Stage::Stepping(Box::new(step));
         self.ask_for_snapshot(ctx);
+    }
+
+    /// The step goes on where another model failed: what it began with stays.
+    pub(super) fn keep_start(&mut self, start_part: Option<PartId>, snapshot: Option<String>) {
+        if let Stage::Stepping(step) = &mut self.state.stage {
+            (step.start_part, step.snapshot) = (start_part, snapshot);
+        }
     }
 
     /// Who this session is at the gate of model requests.
@@ -354,11 +362,13 @@ impl Session {
         match update {
             StepUpdate::Began => {
                 changes.push(self.set_status(SessionStatus::Busy));
-                let id = self.deps.ids.part();
-                if let Stage::Stepping(step) = &mut self.state.stage {
+                let Stage::Stepping(step) = &mut self.state.stage else { return };
+                // It is there when another model began and failed.
+                if step.start_part.is_none() {
+                    let id = self.deps.ids.part();
                     step.start_part = Some(id.clone());
+                    changes.extend(self.start_part(id));
                 }
-                changes.extend(self.start_part(id));
             }
             StepUpdate::Part(part) => {
                 self.state.history.put_part(part.clone());

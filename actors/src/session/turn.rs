@@ -10,6 +10,7 @@ use storage::journal::{TurnKind, TurnRow};
 use super::command::{CommandError, WaitTurn};
 use super::compaction::Effort;
 use super::compaction::view::{is_auto, is_request};
+use super::fallback::StandIn;
 use super::hand_over::is_hand_over;
 use super::history::Entry;
 use super::{Resumption, Session, Stage, Turn, TurnEnd};
@@ -78,6 +79,7 @@ impl Session {
             answering,
             cut_in_a_row: 0,
             effort: Effort::default(),
+            stand_in: StandIn::default(),
             before: None,
             after: None,
             is_fresh: false,

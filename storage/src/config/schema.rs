@@ -169,6 +169,7 @@ const BUDGET: Shape = Keys(&[
 ]);
 
 const TROUPE: Shape = Keys(&[
+    key("fallback", TEXTS),
     key("retry", Keys(&[key("max_attempts", Positive), key("base_ms", Count), key("max_delay_ms", Count)])),
     key(
         "limits",
