@@ -45,6 +45,7 @@ pub mod title;
 
 mod abort;
 mod attach;
+mod background;
 mod budget;
 mod calls;
 mod close;
@@ -64,6 +65,8 @@ mod subagent;
 mod system_prompt;
 mod turn;
 
+pub use background::TakeIn;
+use background::Wakes;
 pub use command::{
     Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, StopProcess,
     Summarize, TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
@@ -115,6 +118,8 @@ pub struct RegistryLine {
     pub wait: Recipient<AwaitTurn>,
     /// A subagent is stopped.
     pub stop: Recipient<AbortSession>,
+    /// Something was stored for another session.
+    pub notify: Recipient<TakeIn>,
 }
 
 /// How a session comes to life.
@@ -572,6 +577,7 @@ impl Session {
         state.files.recall(seen);
         let repeatable =
             |tool: &str| setup.is_some_and(|s| s.tools.iter().any(|t| t.id() == tool && t.traits().repeatable));
+        let in_background = turns.iter().any(|t| history.get(&t.message_id).is_some_and(background::is_background));
         let settled = recovery::settle(
             &mut history,
             &mut turns,
@@ -581,7 +587,7 @@ impl Session {
                 mode: setup.map(|setup| setup.config().troupe.recovery).unwrap_or_default(),
                 after_crash: crashed || is_held,
                 waits_for_person,
-                is_orphan,
+                is_orphan: is_orphan && !in_background,
                 now: self.deps.clock.now_ms(),
             },
         );
@@ -600,6 +606,7 @@ impl Session {
             changes.extend(unanswered.and_then(|prompt| self.error_to(prompt, error.clone())));
             changes.push(self.error_notice(error));
         }
+        let notices = self.report(&settled.closed, Wakes::Yes, &mut changes);
         if self.state.queue.is_empty() && (crashed || !changes.is_empty()) {
             changes.push(self.set_status(SessionStatus::idle()));
             changes.push(Change::Notice(Event::SessionIdle { session_id: self.id.clone() }));
@@ -611,7 +618,10 @@ impl Session {
         }
         let stored = self.record(changes);
         ctx.wait(stored.into_actor(self).map(move |stored, session, ctx| match stored {
-            Ok(()) => session.go_on(is_held, ctx),
+            Ok(()) => {
+                session.tell_parent(notices);
+                session.go_on(is_held, ctx);
+            }
             Err(error) => session.unwritable(&error, ctx),
         }));
     }

@@ -22,8 +22,8 @@ use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
 use crate::session::{
-    Abort, CommandError, Delete, Prompt, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TellOpenParts,
-    Ticket, WaitTurn,
+    Abort, CommandError, Delete, Prompt, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TakeIn,
+    TellOpenParts, Ticket, WaitTurn,
 };
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
 use crate::workspace::{InUse, Rest, Workspace, WorkspaceDeps};
@@ -130,6 +130,17 @@ pub struct AwaitTurn {
     pub message_id: protocol::MessageId,
     /// The prompt itself, where it may be still to be given: given twice it is one.
     pub prompt: Option<Box<PromptBody>>,
+    /// How long.
+    pub until: Until,
+}
+
+/// How long a turn is waited for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Until {
+    /// Until the session has it, and is on it. There are no last words then.
+    Begun,
+    /// Until it is over.
+    Ended,
 }
 
 /// How a turn ended, for who had it done.
@@ -266,7 +277,8 @@ impl SessionRegistry {
             quiet: address.clone().recipient(),
             leave: address.clone().recipient(),
             wait: address.clone().recipient(),
-            stop: address.recipient(),
+            stop: address.clone().recipient(),
+            notify: address.recipient(),
         }
     }
 
@@ -557,9 +569,40 @@ impl Handler<AbortSession> for SessionRegistry {
     type Result = ResponseFuture<Result<(), CommandError>>;
 
     fn handle(&mut self, AbortSession(id): AbortSession, _: &mut Self::Context) -> Self::Result {
-        // One that isn't live runs nothing. Its subagents are stopped by the calls that wait for them.
-        let Some(handle) = self.directory.session(&id) else { return Box::pin(async { Ok(()) }) };
-        Box::pin(async move { handle.address.send(Abort).await.map_err(|_| CommandError::Unknown)? })
+        // One that isn't live runs nothing. Subagents that a call waits for are stopped by it, those in the background
+        // here.
+        let own = self.directory.session(&id).map(|handle| handle.address.send(Abort));
+        let (store, directory) = (self.store.clone(), self.directory.clone());
+        let below = self.deps.io.spawn(async move {
+            let below = store.descendants(&id).await.unwrap_or_else(|error| {
+                tracing::error!(%error, session.id = %id, "its subagents can't be found to be stopped");
+                Vec::new()
+            });
+            let live = below.iter().filter_map(|id| directory.session(id));
+            futures::future::join_all(live.map(|handle| handle.address.send(Abort))).await;
+        });
+        Box::pin(async move {
+            let stopped = match own {
+                Some(own) => own.await.map_err(|_| CommandError::Unknown)?,
+                None => Ok(()),
+            };
+            let _ = below.await;
+            stopped
+        })
+    }
+}
+
+impl Handler<TakeIn> for SessionRegistry {
+    type Result = ResponseFuture<()>;
+
+    fn handle(&mut self, told: TakeIn, ctx: &mut Self::Context) -> Self::Result {
+        let registry = ctx.address();
+        Box::pin(async move {
+            // One that isn't live is started, and finds it stored.
+            if let Ok(handle) = locate(&registry, &told.session_id).await {
+                let _ = handle.address.send(told).await;
+            }
+        })
     }
 }
 
@@ -578,6 +621,9 @@ impl Handler<AwaitTurn> for SessionRegistry {
                         Err(_) => continue,
                     }
                 }
+                if wait.until == Until::Begun {
+                    return Ok(LastWords::default());
+                }
                 let end = handle.address.send(WaitTurn(wait.message_id.clone())).await;
                 match end {
                     Ok(end) => match end?.await {
@@ -593,7 +639,7 @@ impl Handler<AwaitTurn> for SessionRegistry {
 }
 
 /// What a subagent's parent reads: the last text, or why there is none.
-fn last_words(end: crate::session::TurnEnd) -> LastWords {
+pub fn last_words(end: crate::session::TurnEnd) -> LastWords {
     let answer = match end {
         Ok(answer) => answer,
         Err(gone) => return LastWords { error: Some(gone.to_string()), ..LastWords::default() },

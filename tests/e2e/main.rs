@@ -1,6 +1,7 @@
 //! Troupe as its users meet it: the real executable over HTTP, with a scripted model. One file an area.
 
 mod abort;
+mod background;
 mod command;
 mod compaction;
 mod config;

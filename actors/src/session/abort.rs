@@ -8,6 +8,7 @@ use protocol::part::Ran;
 use protocol::{Message, MessageId, Part, PartKind, SessionError, ToolState};
 use storage::Change;
 
+use super::background::Wakes;
 use super::command::{Abort, CommandError, Delete};
 use super::{Life, Session, Stage};
 use crate::permission_broker::{DropApprovals, Withdraw};
@@ -180,10 +181,14 @@ impl Handler<Abort> for Session {
             if !is_answered {
                 changes.push(session.error_notice(SessionError::aborted()));
             }
+            let notices = session.report(&answered, Wakes::No, &mut changes);
             session.record(changes).into_actor(session).map(move |stored, session, ctx| {
                 if session.state.fence == fence {
                     match &stored {
-                        Ok(()) => session.end_turn(&answered, ctx),
+                        Ok(()) => {
+                            session.tell_parent(notices);
+                            session.end_turn(&answered, ctx);
+                        }
                         Err(error) => session.unwritable(error, ctx),
                     }
                 }

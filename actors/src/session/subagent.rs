@@ -164,7 +164,8 @@ impl Session {
         let ToolState::Running { metadata: Some(metadata), .. } = &part.as_tool()?.state else { return None };
         let id = |key: &str| metadata.get(key).and_then(|value| value.as_str());
         let message_id = MessageId::parse(id("messageId")?).ok()?;
-        let prompt = told.delegation.resume.is_some().then(|| prompt_again(told, &message_id, None, self.given()));
+        let again = || prompt_again(told, &message_id, None, self.given(), self.reports_to(told));
+        let prompt = told.delegation.resume.is_some().then(again);
         Some(Delegated { session_id: SessionId::parse(id("sessionId")?).ok()?, message_id, prompt })
     }
 
@@ -203,7 +204,8 @@ impl Session {
             }
             let message_id = self.deps.ids.message();
             let changes = self.name_child(told, &child.id, &message_id, &answerer.model_ref);
-            let prompt = Some(prompt_again(told, &message_id, Some(answerer.model_ref), self.given()));
+            let reports = self.reports_to(told);
+            let prompt = Some(prompt_again(told, &message_id, Some(answerer.model_ref), self.given(), reports));
             return Ok((changes.into_iter().collect(), Delegated { session_id: child.id, message_id, prompt }));
         }
         let now = self.now();
@@ -269,7 +271,8 @@ impl Session {
             tools: None,
             troupe: self.given(),
         };
-        let text = TextPart { text: told.delegation.prompt.clone(), ..TextPart::default() };
+        let (text, metadata) = (told.delegation.prompt.clone(), self.reports_to(told));
+        let text = TextPart { text, metadata, ..TextPart::default() };
         let part = Part {
             id: self.deps.ids.part(),
             session_id: child.clone(),
@@ -307,13 +310,14 @@ fn prompt_again(
     message_id: &MessageId,
     model: Option<ModelRef>,
     troupe: Option<Box<PromptSettings>>,
+    metadata: Option<JsonMap>,
 ) -> Box<PromptBody> {
     let text = PartInputKind::Text {
         text: told.delegation.prompt.clone(),
         synthetic: None,
         ignored: None,
         time: None,
-        metadata: None,
+        metadata,
     };
     Box::new(PromptBody {
         message_id: Some(message_id.clone()),

@@ -52,6 +52,12 @@ impl Handler<AbortSession> for Registry {
     }
 }
 
+impl Handler<TakeIn> for Registry {
+    type Result = ();
+
+    fn handle(&mut self, _: TakeIn, _: &mut Self::Context) {}
+}
+
 struct World {
     _home: tempfile::TempDir,
     model: ScriptedModel,
@@ -98,7 +104,8 @@ impl World {
                 quiet: registry.clone().recipient(),
                 leave: registry.clone().recipient(),
                 wait: registry.clone().recipient(),
-                stop: registry.recipient(),
+                stop: registry.clone().recipient(),
+                notify: registry.recipient(),
             },
             io: runtime.io().clone(),
             processes: runtime.processes.clone(),

@@ -7,6 +7,7 @@ use protocol::{Event, Message, MessageId, SessionError, SessionStatus};
 use storage::Change;
 use storage::journal::{TurnKind, TurnRow};
 
+use super::background::Wakes;
 use super::command::{CommandError, WaitTurn};
 use super::compaction::Effort;
 use super::compaction::view::{is_auto, is_request};
@@ -166,6 +167,7 @@ impl Session {
         if let Some(error) = error {
             changes.push(self.error_notice(error));
         }
+        let notices = self.report(&answered, Wakes::Yes, &mut changes);
         let fence = self.state.fence.clone();
         let stored = self.record(changes);
         ctx.spawn(stored.into_actor(self).map(move |stored, session, ctx| {
@@ -173,7 +175,10 @@ impl Session {
                 return;
             }
             match stored {
-                Ok(()) => session.end_turn(&answered, ctx),
+                Ok(()) => {
+                    session.tell_parent(notices);
+                    session.end_turn(&answered, ctx);
+                }
                 Err(error) => session.unwritable(&error, ctx),
             }
         }));
@@ -227,7 +232,7 @@ impl Session {
     }
 
     /// The last answer to these prompts.
-    fn end_of(&self, answered: &[MessageId]) -> Option<&MessageId> {
+    pub(super) fn end_of(&self, answered: &[MessageId]) -> Option<&MessageId> {
         let mut newest = self.state.history.entries().iter().rev();
         let is_answer =
             |entry: &&Entry| entry.info.as_assistant().is_some_and(|answer| answered.contains(&answer.parent_id));

@@ -26,7 +26,7 @@ use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
 use crate::language_servers::{AskServers, Diagnose, LanguageServers, Touch};
 use crate::permission_broker::{self as broker, Asker};
-use crate::session_registry::{AbortSession, AwaitTurn, LastWords};
+use crate::session_registry::{AbortSession, AwaitTurn, LastWords, Until};
 use crate::workspace::languages::GetLanguageServers;
 use crate::workspace::{Freshness, TakeSnapshot};
 
@@ -304,15 +304,17 @@ impl Desk for CallDesk {
         async move {
             let gone = || ToolError::failed("the session that called is gone");
             let (message_id, part_id) = (self.asker.message_id.clone(), self.part_id.clone());
+            let in_background = delegation.background;
             let started = self.deps.session.delegate.send(Delegate { message_id, part_id, delegation });
             let Delegated { session_id, message_id, prompt } = started.await.map_err(|_| gone())??;
+            let until = if in_background { Until::Begun } else { Until::Ended };
             let limit = async {
                 match self.task_limit {
                     Some(limit) => tokio::time::sleep(limit).await,
                     None => std::future::pending().await,
                 }
             };
-            let wait = AwaitTurn { session_id: session_id.clone(), message_id, prompt };
+            let wait = AwaitTurn { session_id: session_id.clone(), message_id, prompt, until };
             let answer = tokio::select! {
                 // The subagent stops with its parent; nobody waits for how it ends.
                 () = self.cancel.cancelled() => {

@@ -149,6 +149,8 @@ pub struct Delegation {
     pub agent: String,
     /// An earlier subagent's session to go on with.
     pub resume: Option<SessionId>,
+    /// Nobody waits for its answer: that comes to the session as a message of its own.
+    pub background: bool,
 }
 
 /// What a subagent answered.
@@ -156,7 +158,7 @@ pub struct Delegation {
 pub struct Delegated {
     /// Its session.
     pub session_id: SessionId,
-    /// Its last words, or why it failed.
+    /// Its last words, or why it failed; nothing of one in the background.
     pub answer: Result<String, String>,
 }
 

@@ -14,6 +14,9 @@ use crate::tool::{AnyTool, ToolOutput, Traits, arguments, schema};
 
 /// Its name.
 const ID: &str = "task";
+/// What the model reads of a subagent that nobody waits for.
+const IN_BACKGROUND: &str = "The subagent works in the background. When it has ended, its answer comes to you in a \
+    message, also after the end of your turn: don't wait or look for it. Go on with what doesn't need it.";
 
 /// What the model gives.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -27,6 +30,9 @@ pub struct TaskInput {
     /// The id a subagent answered with before, to go on with it; without one a new subagent is started
     #[serde(default)]
     task_id: Option<String>,
+    /// Don't wait for its answer: the call returns at once, and the answer comes in a message when there is one
+    #[serde(default)]
+    background: Option<bool>,
     /// The command that asked for this
     #[serde(default)]
     #[expect(dead_code, reason = "part of the schema; kept with the call's input")]
@@ -85,10 +91,17 @@ impl Task {
             prompt: input.prompt,
             agent: input.subagent_type,
             resume,
+            background: input.background == Some(true),
         };
+        let is_background = delegation.background;
         let done = cx.desk.delegate(delegation).await?;
         let id = &done.session_id;
         match done.answer {
+            Ok(_) if is_background => {
+                let output = format!("<task id=\"{id}\" state=\"running\">\n{IN_BACKGROUND}\n</task>");
+                let metadata = json!({ "sessionId": id, "background": true });
+                Ok(ToolOutput::new(input.description, output, metadata))
+            }
             Ok(text) => {
                 let output =
                     format!("<task id=\"{id}\" state=\"completed\">\n<task_result>\n{text}\n</task_result>\n</task>");
