@@ -166,7 +166,7 @@ pub struct Leave(pub SessionId);
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct Recover {
-    /// Only these sessions; none: all.
+    /// Only these sessions and their subagents'; none: all.
     pub only: Option<Vec<SessionId>>,
 }
 
@@ -685,7 +685,14 @@ impl Handler<Recover> for SessionRegistry {
             });
             let mut sessions: Vec<Info> = Vec::new();
             for turn in turns {
-                let wanted = only.as_ref().is_none_or(|only| only.contains(&turn.session_id));
+                let wanted = match &only {
+                    None => true,
+                    // With their subagents: nobody else goes on with those in the background.
+                    Some(only) => {
+                        let above = store.ancestors(&turn.session_id).await.unwrap_or_default();
+                        std::iter::once(&turn.session_id).chain(&above).any(|id| only.contains(id))
+                    }
+                };
                 if wanted && !sessions.iter().any(|info| info.id == turn.session_id) {
                     sessions.extend(store.session(&turn.session_id).await.ok().flatten());
                 }

@@ -305,3 +305,18 @@ async fn an_interrupt_stops_the_turn_and_what_it_started() {
     assert_eq!(ended.status.code(), Some(130), "{}", String::from_utf8_lossy(&ended.stderr));
     until_gone(&nap, PATIENCE).await;
 }
+
+#[tokio::test]
+async fn a_run_ends_when_its_subagents_in_the_background_have_and_says_what_came_of_them() {
+    let place = Place::new().await;
+    let task = json!({ "description": "d", "subagent_type": "general", "prompt": "child's work", "background": true });
+    place.model.script("parent's work", [Step::calls([call("task", task)]), Step::text("parent goes on")]);
+    place.model.script("child's work", [Step::text("result 4711").after(std::time::Duration::from_millis(700))]);
+    place.model.script("result 4711", [Step::text("parent has it")]);
+
+    let ran = place.run(&["parent's work"]).await;
+
+    assert_eq!(ran.status.code(), Some(0), "{}", ran.stderr);
+    let (goes_on, has_it) = (ran.stdout.find("parent goes on"), ran.stdout.find("parent has it"));
+    assert!(goes_on.is_some() && goes_on < has_it, "{}", ran.stdout);
+}
