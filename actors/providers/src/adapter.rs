@@ -30,13 +30,10 @@ pub(crate) trait Format: Send + Sync + 'static {
     /// Returns the header with the secret; a bearer token unless the vendor has one of its own for keys.
     fn authorize(&self, _endpoint: &Endpoint, secret: &Secret) -> Option<(&'static str, String)> {
         match secret {
-            Secret::None | Secret::Aws(_) => None,
+            Secret::None => None,
             Secret::Key(secret) | Secret::Bearer(secret) => Some(("authorization", format!("Bearer {secret}"))),
         }
     }
-
-    /// Last look at the request when address, headers and secret are known.
-    fn seal(&self, _endpoint: &Endpoint, _access: &Access, _request: &mut SseRequest) {}
 
     /// Returns the events of the answer.
     fn events(&self, client: &Client, request: SseRequest) -> Events {
@@ -160,14 +157,12 @@ impl<F: Format> Shared<F> {
         for (name, value) in own {
             put(&mut headers, name, value).ok_or_else(|| bad_header(name))?;
         }
-        let mut sent = SseRequest {
+        Ok(SseRequest {
             headers,
             header_timeout: self.endpoint.header_timeout,
             event_timeout: self.endpoint.chunk_timeout,
             ..SseRequest::post(url, post.body)
-        };
-        self.format.seal(&self.endpoint, access, &mut sent);
-        Ok(sent)
+        })
     }
 
     fn authorize(&self, headers: &mut HeaderMap, access: &Access) -> Result<(), OpenError> {

@@ -62,7 +62,7 @@ impl Format for Anthropic {
             (Secret::Key(key), _) if !wants_bearer => Some(("x-api-key", key.clone())),
             (Secret::Key(secret) | Secret::Bearer(secret), _) => Some(("authorization", format!("Bearer {secret}"))),
             (Secret::None, Some(token)) => Some(("authorization", format!("Bearer {token}"))),
-            (Secret::None | Secret::Aws(_), _) => None,
+            (Secret::None, _) => None,
         }
     }
 }

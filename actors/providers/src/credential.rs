@@ -40,19 +40,6 @@ pub enum Secret {
     Key(String),
     /// An access token of OAuth. It always goes as a bearer token.
     Bearer(String),
-    /// Keys of AWS, which sign the request.
-    Aws(AwsKeys),
-}
-
-/// Keys of AWS.
-#[derive(Clone, PartialEq, Eq)]
-pub struct AwsKeys {
-    /// The public half.
-    pub access_key_id: String,
-    /// The secret half.
-    pub secret_access_key: String,
-    /// Of temporary keys.
-    pub session_token: Option<String>,
 }
 
 impl Access {
@@ -74,10 +61,6 @@ impl Access {
         match &self.secret {
             Secret::None => {}
             Secret::Key(secret) | Secret::Bearer(secret) => secrets.push(secret.clone()),
-            Secret::Aws(keys) => {
-                secrets.push(keys.secret_access_key.clone());
-                secrets.extend(keys.session_token.clone());
-            }
         }
         secrets
     }
@@ -100,15 +83,7 @@ impl fmt::Debug for Secret {
             Self::None => "None",
             Self::Key(_) => "Key(…)",
             Self::Bearer(_) => "Bearer(…)",
-            Self::Aws(_) => "Aws(…)",
         })
-    }
-}
-
-impl fmt::Debug for AwsKeys {
-    /// Leaves out the values.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AwsKeys(…)")
     }
 }
 
@@ -120,15 +95,10 @@ mod tests {
 
     #[test]
     fn nothing_secret_is_shown() {
-        let keys = AwsKeys {
-            access_key_id: "AKIA1".into(),
-            secret_access_key: "s3cret".into(),
-            session_token: Some("t0ken".into()),
-        };
-        for secret in [Secret::Key("s3cret".into()), Secret::Bearer("t0ken".into()), Secret::Aws(keys.clone())] {
+        for secret in [Secret::Key("s3cret".into()), Secret::Bearer("t0ken".into())] {
             let headers = IndexMap::from([("chatgpt-account-id".to_owned(), "s3cret".to_owned())]);
             let access = Access { secret, headers, base_url: Some("http://s3cret@h".into()) };
-            let shown = format!("{access:?} {keys:?}");
+            let shown = format!("{access:?}");
             assert!(!shown.contains("s3cret") && !shown.contains("t0ken"), "{shown}");
             assert!(access.secrets().iter().any(|secret| secret == "s3cret"));
         }

@@ -41,7 +41,7 @@ mod testing;
 mod text;
 mod vendors;
 
-pub use credential::{Access, AwsKeys, Credential, Secret};
+pub use credential::{Access, Credential, Secret};
 pub use endpoint::{Endpoint, OpenError};
 pub use error::{ErrorClass, ProviderError};
 pub use vendors::{open, speaks};
