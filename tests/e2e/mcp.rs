@@ -7,6 +7,7 @@ mod lifecycle;
 mod login;
 mod offer;
 mod routes;
+mod serve;
 
 use std::time::Duration;
 
