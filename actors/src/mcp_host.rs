@@ -30,6 +30,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 mod login;
 mod offer;
 pub mod prompt;
+pub mod reading;
 mod resources;
 mod restarts;
 mod server;

@@ -5,7 +5,9 @@ mod command;
 mod crowd;
 mod lifecycle;
 mod login;
+mod npm;
 mod offer;
+mod resources;
 mod routes;
 mod serve;
 

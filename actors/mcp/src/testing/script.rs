@@ -39,6 +39,7 @@ pub struct Script {
     /// One line for each message it gets, and `start` for each start.
     pub log: Option<PathBuf>,
     pub prompts: Vec<Value>,
+    /// As they are listed; `contents` is what reading one gives, `refusal` why it can't be read.
     pub resources: Vec<Value>,
     /// Entries of the tool list besides the tools: broken ones.
     pub broken_tools: Vec<Value>,
@@ -221,7 +222,18 @@ impl Server {
             }
             "resources/list" => ok(json!({ "resources": self.script.resources })),
             "resources/templates/list" => ok(json!({ "resourceTemplates": [] })),
-            "resources/read" => ok(json!({ "contents": [{ "uri": params["uri"], "text": "resource text" }] })),
+            "resources/read" => {
+                let known = self.script.resources.iter().find(|resource| resource["uri"] == params["uri"]);
+                let own = known.map(|resource| resource["contents"].clone()).filter(Value::is_array);
+                let text = json!([{ "uri": params["uri"], "text": "resource text" }]);
+                match known.and_then(|resource| resource["refusal"].as_str()) {
+                    Some(why) => {
+                        let error = json!({ "code": -32002, "message": why });
+                        send(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                    }
+                    None => ok(json!({ "contents": own.unwrap_or(text) })),
+                }
+            }
             _ if id.is_null() => {}
             _ => ok(json!({})),
         }
