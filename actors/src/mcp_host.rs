@@ -30,6 +30,7 @@ use tools::process::{ProcessGroup, Processes, RecordedGroup};
 mod login;
 mod offer;
 pub mod prompt;
+pub mod reading;
 mod resources;
 mod restarts;
 mod server;
@@ -372,7 +373,12 @@ impl McpHost {
         {
             return offer.clone();
         }
-        let made = offer(&servers, key.0.tools.iter().map(|tool| tool.id()));
+        let all = key.0.config().experimental.get("mcp_timeout").and_then(Value::as_u64).map(Duration::from_millis);
+        let silence = |server: &str| {
+            let own = || self.slots.get(server)?.config.as_ref()?.own_timeout;
+            all.map(|all| own().unwrap_or(all))
+        };
+        let made = offer(&servers, silence, key.0.tools.iter().map(|tool| tool.id()));
         self.offer = Some((key, made.clone()));
         made
     }

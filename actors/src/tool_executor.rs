@@ -25,7 +25,7 @@ use crate::faults::Faults;
 use crate::permission_broker::{Asker, PermissionBroker};
 use crate::workspace::Workspace;
 
-mod bounds;
+pub(crate) mod bounds;
 mod desk;
 mod hooks;
 mod limits;

@@ -99,6 +99,11 @@ impl StorageError {
         move |source| Self::File { action, path, source }
     }
 
+    /// Returns whether the database was closed, for the process stops.
+    pub fn is_closed(&self) -> bool {
+        matches!(self, Self::Database(sqlx::Error::PoolClosed))
+    }
+
     /// Returns whether the database file itself is damaged.
     pub fn is_damage(&self) -> bool {
         match self {

@@ -1,12 +1,16 @@
 //! MCP servers as sessions and clients meet them.
 
 mod calls;
+mod cli;
 mod command;
 mod crowd;
 mod lifecycle;
 mod login;
+mod npm;
 mod offer;
+mod resources;
 mod routes;
+mod serve;
 
 use std::time::Duration;
 
@@ -66,14 +70,4 @@ async fn report(world: &World, name: &str) -> Value {
     let (_, all) = world.wire.get("/troupe/mcp").await;
     let found = all.as_array().into_iter().flatten().find(|server| server["name"] == name).cloned();
     found.unwrap_or_else(|| panic!("no server {name}: {all}"))
-}
-
-/// Looks again and again, for what nobody tells.
-async fn until(what: &str, is_so: impl AsyncFn() -> bool) {
-    let wait = async {
-        while !is_so().await {
-            tokio::time::sleep(Duration::from_millis(20)).await;
-        }
-    };
-    tokio::time::timeout(LIMIT, wait).await.unwrap_or_else(|_| panic!("{what}"));
 }

@@ -24,6 +24,8 @@ pub struct ServerConfig {
     pub enabled: bool,
     /// How long a tool list may be waited for.
     pub timeout: Duration,
+    /// The same, where the entry says it.
+    pub own_timeout: Option<Duration>,
 }
 
 /// Where a server is.
@@ -104,12 +106,12 @@ impl ServerConfig {
             _ => return Err(bad("`type` must be \"local\" or \"remote\"".into())),
         };
         let Common { enabled, timeout } = typed(entry).map_err(bad)?;
-        let timeout = match timeout {
-            None => DEFAULT_TIMEOUT,
-            Some(0) => return Err(bad("`timeout` must be a number of ms above 0".into())),
-            Some(ms) => Duration::from_millis(ms),
-        };
-        Ok(Some(Self { kind, enabled: enabled.unwrap_or(true), timeout }))
+        if timeout == Some(0) {
+            return Err(bad("`timeout` must be a number of ms above 0".into()));
+        }
+        let own_timeout = timeout.map(Duration::from_millis);
+        let timeout = own_timeout.unwrap_or(DEFAULT_TIMEOUT);
+        Ok(Some(Self { kind, enabled: enabled.unwrap_or(true), timeout, own_timeout }))
     }
 
     /// Returns where a remote server is.

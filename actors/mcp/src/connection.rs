@@ -321,13 +321,16 @@ impl Connection {
 
     /// Calls a tool by the server's own name and returns the result as it came ([`crate::result::shape`] reads it).
     ///
-    /// Waits without a limit of its own. What the server asks meanwhile goes to `desk`, and how far it is. When
-    /// `cancel` is cancelled, or the future is dropped, the server is told that nobody waits any more.
+    /// Waits without a limit, or where there is a `silence`, until that long nothing was heard of the call: neither an
+    /// answer nor progress, while no person is asked. What the server asks meanwhile goes to `desk`, and how far it is.
+    /// When the wait is over, `cancel` is cancelled or the future is dropped, the server is told that nobody waits any
+    /// more.
     pub async fn call(
         &self,
         tool: &str,
         arguments: JsonMap,
         desk: Arc<dyn Desk>,
+        silence: Option<Duration>,
         cancel: &CancellationToken,
     ) -> Result<Value, CallError> {
         let running = self.inner.calls.enter(desk);
@@ -336,13 +339,22 @@ impl Connection {
         if let Some(handle) = &pending.handle {
             running.bind(handle.id.clone(), handle.progress_token.clone());
         }
-        tokio::select! {
-            biased;
-            answer = pending.answer() => answer,
-            () = self.inner.closed.cancelled() => Err(CallError::Lost),
-            () = cancel.cancelled() => {
-                pending.cancel().await;
-                Err(CallError::Cancelled)
+        let mut signs = running.signs();
+        loop {
+            let limit = silence.filter(|_| *signs.borrow_and_update() == 0);
+            tokio::select! {
+                biased;
+                answer = pending.answer() => return answer,
+                () = self.inner.closed.cancelled() => return Err(CallError::Lost),
+                () = cancel.cancelled() => {
+                    pending.cancel().await;
+                    return Err(CallError::Cancelled);
+                }
+                Ok(()) = signs.changed(), if silence.is_some() => {}
+                () = tokio::time::sleep(limit.unwrap_or_default()), if limit.is_some() => {
+                    pending.cancel().await;
+                    return Err(CallError::Silent { limit_ms: limit.unwrap_or_default().as_millis() as u64 });
+                }
             }
         }
     }

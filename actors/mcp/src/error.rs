@@ -110,6 +110,15 @@ pub enum CallError {
         /// The limit.
         limit_ms: u64,
     },
+    /// A call was given up; the server was told.
+    #[error(
+        "The MCP server neither answered nor showed any progress for {limit_ms} ms, so the call was given up; whether \
+         it was done is not known."
+    )]
+    Silent {
+        /// The limit.
+        limit_ms: u64,
+    },
     /// The call was stopped; the server was told.
     #[error("The call was stopped.")]
     Cancelled,

@@ -12,7 +12,7 @@ use rmcp::model::{
 use rmcp::service::{InboundStreamOrigin, NotificationContext, RequestContext, RoleClient};
 use rmcp::{ClientHandler, ErrorData};
 use serde_json::{Value, json};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tools::{Desk, Progress};
 
 use crate::connection::Changed;
@@ -34,6 +34,26 @@ struct Entry {
     desk: Arc<dyn Desk>,
     id: Option<RequestId>,
     token: Option<ProgressToken>,
+    signs: Signs,
+}
+
+/// Signs of life of a call: how many of its questions wait for a person, sent anew with each sign of progress.
+type Signs = watch::Sender<usize>;
+
+/// A question waits for a person; it no longer does when this is dropped.
+struct Waiting(Signs);
+
+impl Waiting {
+    fn new(signs: Signs) -> Self {
+        signs.send_modify(|waiting| *waiting += 1);
+        Self(signs)
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        self.0.send_modify(|waiting| *waiting = waiting.saturating_sub(1));
+    }
 }
 
 /// A call that runs; it no longer does when this is dropped.
@@ -48,19 +68,21 @@ impl Calls {
         let mut state = self.lock();
         state.last += 1;
         let number = state.last;
-        state.running.insert(number, Entry { desk, id: None, token: None });
+        state.running.insert(number, Entry { desk, id: None, token: None, signs: Signs::default() });
         Running { calls: self.clone(), number }
     }
 
     fn of_token(&self, token: &ProgressToken) -> Option<Arc<dyn Desk>> {
         let state = self.lock();
-        state.running.values().find(|entry| entry.token.as_ref() == Some(token)).map(|entry| entry.desk.clone())
+        let entry = state.running.values().find(|entry| entry.token.as_ref() == Some(token))?;
+        entry.signs.send_modify(|_| {});
+        Some(entry.desk.clone())
     }
 
     /// The desk of the call a question belongs to: the one on whose answer stream it came, or whose token it names.
     /// Over pipes it has neither, and MCP does not say which call it came up in: where several run it is the one that
     /// began last.
-    fn asking(&self, stream: Option<&RequestId>, token: Option<&ProgressToken>) -> Option<Arc<dyn Desk>> {
+    fn asking(&self, stream: Option<&RequestId>, token: Option<&ProgressToken>) -> Option<(Arc<dyn Desk>, Waiting)> {
         let state = self.lock();
         let is_named = |entry: &Entry| {
             let (Some(id), Some(own)) = (&entry.id, &entry.token) else { return false };
@@ -68,7 +90,7 @@ impl Calls {
         };
         let named = state.running.values().find(|entry| is_named(entry));
         let last = || state.running.iter().max_by_key(|(number, _)| **number).map(|(_, entry)| entry);
-        named.or_else(last).map(|entry| entry.desk.clone())
+        named.or_else(last).map(|entry| (entry.desk.clone(), Waiting::new(entry.signs.clone())))
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -77,6 +99,12 @@ impl Calls {
 }
 
 impl Running {
+    /// Returns the signs of life of the call: how many of its questions wait for a person.
+    pub fn signs(&self) -> watch::Receiver<usize> {
+        let state = self.calls.lock();
+        state.running.get(&self.number).map_or_else(|| watch::channel(0).1, |entry| entry.signs.subscribe())
+    }
+
     /// Notes how the server knows the call.
     pub fn bind(&self, id: RequestId, token: ProgressToken) {
         if let Some(entry) = self.calls.lock().running.get_mut(&self.number) {
@@ -113,7 +141,7 @@ impl Handler {
 
     async fn elicit(&self, params: &Value, stream: Option<RequestId>, token: Option<ProgressToken>) -> ElicitResult {
         match self.calls.asking(stream.as_ref(), token.as_ref()) {
-            Some(desk) => elicitation::ask(&*desk, &self.server, params).await,
+            Some((desk, _waiting)) => elicitation::ask(&*desk, &self.server, params).await,
             None => {
                 tracing::warn!(
                     server = self.server,

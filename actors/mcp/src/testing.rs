@@ -7,8 +7,10 @@
 
 mod desk;
 mod http;
+mod log;
 mod script;
 
 pub use desk::FakeDesk;
 pub use http::{HttpServer, Options, Stats};
+pub use log::Log;
 pub use script::{Later, Script, ScriptedTool, run_if_child};

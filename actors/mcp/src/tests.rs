@@ -61,15 +61,17 @@ async fn call_with(
     desk: Arc<FakeDesk>,
 ) -> Result<String, String> {
     let never = CancellationToken::new();
-    let called = tokio::time::timeout(LIMIT, connection.call(tool, arguments, desk, &never));
+    let called = tokio::time::timeout(LIMIT, connection.call(tool, arguments, desk, None, &never));
     let result = called.await.expect("an answer").map_err(|error| error.to_string())?;
     crate::result::shape(&result).map(|shaped| shaped.text)
 }
 
+/// Looks again and again: nobody tells of processes and ports.
 async fn until(what: &str, is_so: impl Fn() -> bool) {
     let wait = async {
+        let mut ticks = tokio::time::interval(Duration::from_millis(10));
         while !is_so() {
-            tokio::time::sleep(Duration::from_millis(10)).await;
+            ticks.tick().await;
         }
     };
     tokio::time::timeout(LIMIT, wait).await.unwrap_or_else(|_| panic!("{what}"));

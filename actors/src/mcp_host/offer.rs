@@ -3,6 +3,7 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use mcp::names;
 use protocol::command::Command;
@@ -38,8 +39,13 @@ pub struct Offer {
     pub shown: Vec<(Arc<str>, Vec<Shown>)>,
 }
 
-/// Returns what servers offer together, in their order. `taken` are names of other tools.
-pub fn offer<'a>(servers: &[(Line, Condition)], taken: impl IntoIterator<Item = &'a str>) -> Offer {
+/// Returns what servers offer together, in their order. `silence` says how long nothing may be heard of a server's
+/// calls, `taken` are names of other tools.
+pub fn offer<'a>(
+    servers: &[(Line, Condition)],
+    silence: impl Fn(&str) -> Option<Duration>,
+    taken: impl IntoIterator<Item = &'a str>,
+) -> Offer {
     let mut taken: HashSet<String> = taken.into_iter().map(str::to_owned).collect();
     let mut offered = Offered::default();
     let readable: Vec<Line> =
@@ -50,7 +56,7 @@ pub fn offer<'a>(servers: &[(Line, Condition)], taken: impl IntoIterator<Item = 
     }
     let mut shown = Vec::new();
     for (line, condition) in servers {
-        let of_server = tools(line, condition, &mut taken);
+        let of_server = tools(line, condition, silence(&line.server), &mut taken);
         let about: Vec<String> = of_server.iter().map(|tool| tool.id.clone()).collect();
         if let Some(text) = &condition.instructions
             && !about.is_empty()
@@ -70,7 +76,7 @@ pub fn offer<'a>(servers: &[(Line, Condition)], taken: impl IntoIterator<Item = 
     Offer { offered: Arc::new(offered), shown }
 }
 
-fn tools(line: &Line, condition: &Condition, taken: &mut HashSet<String>) -> Vec<McpTool> {
+fn tools(line: &Line, condition: &Condition, silence: Option<Duration>, taken: &mut HashSet<String>) -> Vec<McpTool> {
     let listed = &condition.offers.tools;
     let ids = names::tool_names(&line.server, listed.iter().map(|tool| tool.name.as_str()));
     let mut tools = Vec::new();
@@ -89,7 +95,7 @@ fn tools(line: &Line, condition: &Condition, taken: &mut HashSet<String>) -> Vec
             tracing::debug!(server = &*line.server, tool = tool.name, change, "the schema of an MCP tool is changed");
         }
         let description = description(&line.server, &tool.name, &id, &tool.description);
-        tools.push(McpTool { id, name: tool.name.clone(), description, accepted, line: line.clone() });
+        tools.push(McpTool { id, name: tool.name.clone(), description, accepted, silence, line: line.clone() });
     }
     tools
 }
@@ -149,7 +155,7 @@ mod tests {
     #[test]
     fn names_that_others_have_end_in_a_hash_and_the_mapping_is_shown() {
         let servers = [server("a", &["b_c", "x"]), server("a_b", &["c"]), server("web", &["fetch", "fetch"])];
-        let offer = offer(&servers, ["web_fetch"]);
+        let offer = offer(&servers, |_| None, ["web_fetch"]);
         let ids = ids(&offer);
         assert_eq!(ids[..2], ["a_b_c", "a_x"]);
         assert!(ids[2].starts_with("a_b_c_") && ids[3].starts_with("web_fetch_"), "{ids:?}");
@@ -168,7 +174,7 @@ mod tests {
         let argument = |name: &str| PromptArgument { name: name.into(), is_required: false };
         let prompt = Prompt { name: "hey".into(), description: None, arguments: vec![argument("a"), argument("b")] };
         Arc::make_mut(&mut condition.offers).prompts = vec![prompt];
-        let offer = offer(&[(line, condition)], []);
+        let offer = offer(&[(line, condition)], |_| None, []);
         let names = ["list_mcp_resources", "list_mcp_resource_templates", "read_mcp_resource", "s_t"];
         assert_eq!(ids(&offer), names);
         assert_eq!(offer.offered.guides[0].about, ["s_t"]);

@@ -68,6 +68,8 @@ pub struct McpTool {
     pub description: String,
     /// What the server demands, as vendors take it.
     pub accepted: Accepted,
+    /// How long nothing may be heard of a call; none: the executor's limit holds.
+    pub silence: Option<Duration>,
     /// The way to the server.
     pub line: Line,
 }
@@ -79,7 +81,7 @@ impl McpTool {
         // What a server does is not known: nothing of it may be done twice.
         let _begun = cx.begin().await?;
         let arguments = self.accepted.arguments(input);
-        let result = connection.call(&self.name, arguments, cx.desk.clone(), &cx.cancel).await;
+        let result = connection.call(&self.name, arguments, cx.desk.clone(), self.silence, &cx.cancel).await;
         let result = result.map_err(|error| match error {
             CallError::Cancelled => ToolError::Aborted,
             other => ToolError::failed(other.to_string()),
@@ -105,6 +107,10 @@ impl AnyTool for McpTool {
     /// It may do anything.
     fn traits(&self) -> Traits {
         Traits::writing("mcp")
+    }
+
+    fn bounds_itself(&self) -> bool {
+        self.silence.is_some()
     }
 
     fn permission(&self) -> &str {

@@ -1,12 +1,14 @@
 //! Files that come with a prompt: what the model is told of them.
 
 use std::sync::Arc;
+use std::time::Duration;
 
+use actix::Addr;
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
 use protocol::part::FilePart;
 use protocol::prompt::{PartInput, PartInputKind};
-use protocol::{MessageId, SessionId};
+use protocol::{Ids, MessageId, SessionId};
 use serde_json::json;
 use tools::files::Files;
 use tools::process::Processes;
@@ -15,14 +17,19 @@ use tools::{AnyTool, Place};
 use url::Url;
 
 use super::{Session, persons_desk};
+use crate::mcp_host::McpHost;
+
+mod resource;
+
+pub use resource::{is_more_of, names_resources};
 
 /// What becomes of a file part.
 #[derive(Clone, Debug, Default)]
 pub struct Attached {
     /// Told to the model before it, in order.
     pub texts: Vec<String>,
-    /// The part that is stored: as it was given, or with the file's content.
-    pub kept: Option<FilePart>,
+    /// What is stored of it: the part as it was given, or with the file's content.
+    pub kept: Vec<FilePart>,
     /// Told to the person.
     pub error: Option<String>,
 }
@@ -34,6 +41,7 @@ pub struct Reader {
     files: Files,
     processes: Processes,
     http: reqwest::Client,
+    ids: Arc<Ids>,
 }
 
 impl Reader {
@@ -45,14 +53,27 @@ impl Reader {
             files: session.state.files.clone(),
             processes: session.deps.processes.clone(),
             http: session.deps.http.client(),
+            ids: session.deps.ids.clone(),
         }
     }
 
-    /// Reads each file part, in order.
-    pub async fn read(&self, place: Arc<Place>, parts: &[PartInput]) -> Vec<Attached> {
+    /// Reads each file part, in order. `host` has the MCP servers, where one is named ([`names_resources`]); all of them
+    /// have `limit` together.
+    pub async fn read(
+        &self,
+        place: Arc<Place>,
+        host: Option<Addr<McpHost>>,
+        limit: Duration,
+        parts: &[PartInput],
+    ) -> Vec<Attached> {
+        let until = resource::until(limit);
         let mut attached = Vec::new();
         for part in parts {
             if let PartInputKind::File(file) = &part.kind {
+                if let (Some(host), Some(named)) = (&host, resource::named(file)) {
+                    attached.push(self.resource(&place, host, until, named, file).await);
+                    continue;
+                }
                 attached.push(match Url::parse(&file.url) {
                     Ok(url) if url.scheme() == "file" => self.file(place.clone(), &url, file).await,
                     Ok(url) if url.scheme() == "data" => data(file),
@@ -97,15 +118,15 @@ impl Reader {
                     source: part.source.clone(),
                     ..read
                 });
-                Attached { texts: vec![called], kept, error: None }
+                Attached { texts: vec![called], kept: kept.into_iter().collect(), error: None }
             }
-            Ok(output) => Attached { texts: vec![called, output.output], kept: Some(part.clone()), error: None },
+            Ok(output) => Attached { texts: vec![called, output.output], kept: vec![part.clone()], error: None },
             Err(error) => Attached {
                 texts: vec![
                     called,
                     format!("Read tool failed to read {} with the following error: {error}", path.display()),
                 ],
-                kept: None,
+                kept: Vec::new(),
                 error: Some(error.to_string()),
             },
         }
@@ -118,7 +139,7 @@ fn called(input: &serde_json::Value) -> String {
 
 /// Text in a `data:` url is told as text, as if it had been read; the rest stays a file.
 fn data(file: &FilePart) -> Attached {
-    let kept = Attached { kept: Some(file.clone()), ..Attached::default() };
+    let kept = Attached { kept: vec![file.clone()], ..Attached::default() };
     if !file.mime.starts_with("text/") {
         return kept;
     }

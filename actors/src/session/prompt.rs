@@ -15,7 +15,7 @@ use super::attach::Attached;
 use super::command::{Accepted, CommandError, Prompt};
 use super::hooks::{self, Draft};
 use super::{Queued, Session, attach, remembered, turn_row};
-use crate::workspace::{Answerer, GetSetup, Wish};
+use crate::workspace::{Answerer, GetMcpHost, GetSetup, Wish};
 
 /// Told to the model after the name of an agent.
 fn call_agent(name: &str) -> String {
@@ -175,7 +175,13 @@ impl Handler<Prompt> for Session {
             let place = setup.place.clone();
             let attached = if files.iter().any(|part| matches!(part.kind, PartInputKind::File(_))) {
                 let files = files.clone();
-                io.spawn(async move { reader.read(place, &files).await }).await.map_err(|_| CommandError::Unknown)?
+                let host = match attach::names_resources(&files) {
+                    true => Some(workspace.send(GetMcpHost).await.map_err(|_| CommandError::Unknown)?),
+                    false => None,
+                };
+                io.spawn(async move { reader.read(place, host, left, &files).await })
+                    .await
+                    .map_err(|_| CommandError::Unknown)?
             } else {
                 Vec::new()
             };
@@ -241,7 +247,9 @@ fn parts_of(parts: Vec<PartInput>, attached: Vec<Attached>) -> Vec<(Option<PartI
             PartInputKind::File(file) => match files.next() {
                 Some(read) => {
                     stored.extend(read.texts.into_iter().map(|text| (None, synthetic(text))));
-                    stored.extend(read.kept.map(|file| (id, PartKind::File(file))));
+                    // Of several files that one part became, the first is it.
+                    let ids = std::iter::once(id).chain(std::iter::repeat(None));
+                    stored.extend(ids.zip(read.kept.into_iter().map(PartKind::File)));
                 }
                 None => stored.push((id, PartKind::File(file))),
             },
@@ -290,8 +298,10 @@ fn name_of(file: &FilePart) -> &str {
 
 /// Returns whether a stored message is what a prompt of its id says: the same own parts, in order.
 pub fn same_content(stored: &MessageWithParts, body: &PromptBody) -> bool {
-    let own = stored.parts.iter().filter_map(|part| match &part.kind {
+    let before = std::iter::once(None).chain(stored.parts.iter().map(Some));
+    let own = stored.parts.iter().zip(before).filter_map(|(part, before)| match &part.kind {
         PartKind::Text(text) if !text.synthetic => Some(format!("text {}", text.text)),
+        PartKind::File(file) if before.is_some_and(|before| attach::is_more_of(&before.kind, file)) => None,
         PartKind::File(file) => Some(format!("file {}", name_of(file))),
         PartKind::Agent(agent) => Some(format!("agent {}", agent.name)),
         PartKind::Subtask(task) => Some(format!("subtask {} {}", task.agent, task.prompt)),

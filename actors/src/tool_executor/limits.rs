@@ -86,6 +86,7 @@ pub async fn within<T>(
 fn limit_of(call: &Call) -> Option<Duration> {
     match call.tool.id() {
         "bash" | "question" | "task" => None,
+        _ if call.tool.bounds_itself() => None,
         _ if call.tool.traits().repeatable => Some(READING),
         _ => Some(WRITING),
     }

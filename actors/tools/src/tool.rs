@@ -111,6 +111,11 @@ pub trait AnyTool: Send + Sync {
     /// Returns what it does to the world.
     fn traits(&self) -> Traits;
 
+    /// Returns whether it ends its calls within a time of its own, however long: the executor then sets no limit.
+    fn bounds_itself(&self) -> bool {
+        false
+    }
+
     /// Returns the permission that decides whether it is offered at all.
     fn permission(&self) -> &str {
         self.traits().permission

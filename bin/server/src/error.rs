@@ -228,7 +228,11 @@ impl From<JournalError> for ApiError {
 
 impl From<StorageError> for ApiError {
     fn from(error: StorageError) -> Self {
-        Self::Internal(error.to_string())
+        match error.is_closed() {
+            // Whoever owns the data next answers.
+            true => Self::Unavailable("the service is stopping".into()),
+            false => Self::Internal(error.to_string()),
+        }
     }
 }
 

@@ -15,6 +15,7 @@ mod add;
 mod debug;
 mod list;
 mod login;
+mod serve;
 
 /// How long servers that are being started are waited for.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -41,6 +42,8 @@ enum Command {
     Logout(login::Logout),
     /// Tell all that is known of a server
     Debug(debug::Debug),
+    /// Offer sessions as tools to another agent, over standard input and output
+    Serve(serve::Serve),
 }
 
 impl Mcp {
@@ -53,6 +56,7 @@ impl Mcp {
                 Command::Auth(auth) => auth.run(ground).await,
                 Command::Logout(logout) => logout.run(ground).await,
                 Command::Debug(debug) => debug.run(ground).await,
+                Command::Serve(serve) => serve.run(ground).await,
             }
         })
     }

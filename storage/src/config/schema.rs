@@ -250,7 +250,7 @@ pub static SETTINGS: Shape = Keys(&[
             key("reserved", Count),
         ]),
     ),
-    key("experimental", ANY_OF_NAME),
+    key("experimental", Open(&[key("mcp_timeout", Positive)])),
     // Once OpenCode's, of its terminal client: read by nobody here, and no mistake.
     key("theme", Any),
     key("keybinds", Any),

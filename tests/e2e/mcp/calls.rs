@@ -6,7 +6,7 @@ use support::{Step, call};
 
 use super::*;
 use crate::world::{completed, failed};
-use ::mcp::testing::ScriptedTool;
+use ::mcp::testing::{Log, ScriptedTool};
 
 #[tokio::test]
 async fn a_server_that_dies_in_a_call_fails_that_call_alone_and_the_next_one_works() {
@@ -109,10 +109,10 @@ async fn what_a_server_asks_in_a_call_is_asked_of_the_person() {
 #[tokio::test]
 async fn progress_is_shown_and_a_stopped_call_is_told_to_its_server() {
     let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
+    let log = Log::new(dir.path());
     let slow =
         ScriptedTool { hangs: true, progress: vec![(1.0, "half of it".into())], ..ScriptedTool::new("slow", "") };
-    let script = Script { tools: vec![slow], log: Some(log.clone()), ..Script::default() };
+    let script = Script { tools: vec![slow], log: Some(log.path()), ..Script::default() };
     let world = connected(json!({ "srv": local(&script) })).await;
     let mut events = world.events().await;
     world.model.script("go slowly", [Step::calls([call("srv_slow", json!({}))]), Step::text("never")]);
@@ -124,24 +124,20 @@ async fn progress_is_shown_and_a_stopped_call_is_told_to_its_server() {
     world.wire.abort(&session).await;
     events.until_idle(&session).await;
     failed(&world.tool_parts(&session).await[0]);
-    until("the server is not told", async || {
-        std::fs::read_to_string(&log).is_ok_and(|log| log.contains("notifications/cancelled"))
-    })
-    .await;
+    log.until(1, "notifications/cancelled").await;
 }
 
 #[tokio::test]
 async fn a_call_that_was_begun_is_not_made_again_after_a_kill() {
     let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
+    let log = Log::new(dir.path());
     let act = ScriptedTool { hangs: true, ..ScriptedTool::new("act", "") };
-    let script = Script { tools: vec![act], log: Some(log.clone()), ..Script::default() };
+    let script = Script { tools: vec![act], log: Some(log.path()), ..Script::default() };
     let mut world = connected(json!({ "srv": local(&script) })).await;
     world.model.script("act", [Step::calls([call("srv_act", json!({}))]), Step::text("went on")]);
     let session = world.wire.create_session().await;
     world.wire.prompt_async(&session, "act").await;
-    let calls = || std::fs::read_to_string(&log).unwrap_or_default().matches("tools/call").count();
-    until("the call does not reach the server", async || calls() == 1).await;
+    log.until(1, "tools/call").await;
     world.service.kill9().await;
     world.service.restart().await;
     let mut events = world.events().await;
@@ -150,5 +146,27 @@ async fn a_call_that_was_begun_is_not_made_again_after_a_kill() {
     }
     assert!(failed(&world.tool_parts(&session).await[0]).contains("unknown"));
     let answer = world.wire.messages(&session).await.pop().expect("an answer");
-    assert_eq!((crate::world::said(&answer).as_str(), calls()), ("went on", 1));
+    assert_eq!((crate::world::said(&answer).as_str(), log.count("tools/call")), ("went on", 1));
+}
+
+#[tokio::test]
+async fn a_call_nothing_is_heard_of_is_given_up_after_the_time_of_the_settings() {
+    let hang = ScriptedTool { hangs: true, ..ScriptedTool::new("hang", "") };
+    let script = Script { tools: vec![hang, ScriptedTool::new("ok", "fine")], ..Script::default() };
+    let own = with(local(&script), json!({ "timeout": 15_000 }));
+    let mut common = local(&script);
+    common.as_object_mut().expect("an object").remove("timeout");
+    let config = json!({
+        "permission": { "*": "allow" }, "experimental": { "mcp_timeout": 700 }, "mcp": { "own": own, "common": common },
+    });
+    let world = World::with_config(config).await;
+    connect(&world, "own").await;
+    connect(&world, "common").await;
+    let error = failed(&world.call("common_hang", json!({})).await).to_owned();
+    assert!(error.contains("for 700 ms"), "{error}");
+    completed(&world.call("own_ok", json!({})).await);
+
+    world.project.change_config(json!({ "experimental": { "mcp_timeout": "soon" } }));
+    let (status, told) = world.wire.get("/config").await;
+    assert!(status == 400 && told.to_string().contains("mcp_timeout"), "{status} {told}");
 }

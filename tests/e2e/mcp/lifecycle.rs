@@ -6,6 +6,7 @@ use support::{alive, until_alive, until_gone};
 
 use super::*;
 use crate::world::completed;
+use ::mcp::testing::Log;
 
 /// Returns the entry of a server behind a shell that lives on when its input is closed, and the text that finds both.
 fn marked() -> (Value, String) {
@@ -56,11 +57,11 @@ async fn a_directory_nobody_works_in_lets_its_servers_go_and_the_next_prompt_bri
 #[tokio::test]
 async fn a_server_that_dies_at_once_is_left_after_some_tries_and_shown_as_failed() {
     let dir = tempfile::tempdir().expect("a directory");
-    let log = dir.path().join("log");
+    let log = Log::new(dir.path());
     let script = Script {
         crash: true,
         last_words: "the key hunter2 is wrong".into(),
-        log: Some(log.clone()),
+        log: Some(log.path()),
         ..Script::default()
     };
     let mut entry = local(&script);
@@ -71,8 +72,8 @@ async fn a_server_that_dies_at_once_is_left_after_some_tries_and_shown_as_failed
     assert_eq!(told["status"], "failed", "{told}");
     let error = told["error"].as_str().expect("an error");
     assert!(error.contains("exit code 3") && error.contains("the key *** is wrong"), "{error}");
-    let starts = std::fs::read_to_string(&log).unwrap_or_default().matches("start").count();
-    assert_eq!(starts, 5);
+    log.until(5, "start").await;
+    assert_eq!((log.count("start"), report(&world, "loop").await["starts"].as_u64()), (5, Some(5)));
     completed(&world.call("ok_ok", json!({})).await);
     // A person may have mended it.
     assert_eq!(world.wire.post("/mcp/loop/connect", json!({})).await, (200, json!(true)));

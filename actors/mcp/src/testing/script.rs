@@ -1,6 +1,7 @@
 //! What a server does, and the server that does it over pipes.
 
 use std::collections::HashMap;
+use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -36,9 +37,10 @@ pub struct Script {
     pub die_after: Option<(usize, PathBuf)>,
     /// Lives on when its input is closed.
     pub stay: bool,
-    /// One line for each message it gets, and `start` for each start.
+    /// The [`Log`](super::Log) that gets a line for each message it gets, and `start` for each start.
     pub log: Option<PathBuf>,
     pub prompts: Vec<Value>,
+    /// As they are listed; `contents` is what reading one gives, `refusal` why it can't be read.
     pub resources: Vec<Value>,
     /// Entries of the tool list besides the tools: broken ones.
     pub broken_tools: Vec<Value>,
@@ -65,8 +67,9 @@ pub struct ScriptedTool {
     pub hangs: bool,
     /// Ends the server, the first time this file is not there.
     pub exit_once: Option<PathBuf>,
-    /// Sends these first: `(progress, message)`.
+    /// Sends these first: `(progress, message)`, each after `every_ms`.
     pub progress: Vec<(f64, String)>,
+    pub every_ms: u64,
     /// Asks this first; what comes back is its answer.
     pub elicit: Option<Value>,
 }
@@ -175,19 +178,31 @@ pub struct Server {
     calls: AtomicUsize,
     asked: AtomicUsize,
     answers: Mutex<HashMap<String, oneshot::Sender<Value>>>,
+    log: Mutex<Option<UnixStream>>,
 }
 
 impl Server {
     pub fn new(script: Script) -> Self {
         let tools = Mutex::new(script.tools.clone());
-        Self { script, tools, calls: AtomicUsize::new(0), asked: AtomicUsize::new(0), answers: Mutex::default() }
+        Self {
+            script,
+            tools,
+            calls: AtomicUsize::new(0),
+            asked: AtomicUsize::new(0),
+            answers: Mutex::default(),
+            log: Mutex::default(),
+        }
     }
 
     fn log(&self, line: &str) {
         use std::io::Write;
         if let Some(path) = &self.script.log {
-            let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a log");
-            writeln!(file, "{line}").expect("a log");
+            let mut log = self.log.lock().expect("a lock");
+            if log.is_none() {
+                *log = UnixStream::connect(path).ok();
+            }
+            // The test may have ended.
+            let _ = log.as_mut().map(|log| log.write_all(format!("{line}\n").as_bytes()));
         }
     }
 
@@ -221,7 +236,18 @@ impl Server {
             }
             "resources/list" => ok(json!({ "resources": self.script.resources })),
             "resources/templates/list" => ok(json!({ "resourceTemplates": [] })),
-            "resources/read" => ok(json!({ "contents": [{ "uri": params["uri"], "text": "resource text" }] })),
+            "resources/read" => {
+                let known = self.script.resources.iter().find(|resource| resource["uri"] == params["uri"]);
+                let own = known.map(|resource| resource["contents"].clone()).filter(Value::is_array);
+                let text = json!([{ "uri": params["uri"], "text": "resource text" }]);
+                match known.and_then(|resource| resource["refusal"].as_str()) {
+                    Some(why) => {
+                        let error = json!({ "code": -32002, "message": why });
+                        send(json!({ "jsonrpc": "2.0", "id": id, "error": error }));
+                    }
+                    None => ok(json!({ "contents": own.unwrap_or(text) })),
+                }
+            }
             _ if id.is_null() => {}
             _ => ok(json!({})),
         }
@@ -258,6 +284,7 @@ impl Server {
             std::process::exit(0);
         }
         for (progress, text) in &tool.progress {
+            tokio::time::sleep(Duration::from_millis(tool.every_ms)).await;
             let told = json!({ "progressToken": params["_meta"]["progressToken"], "progress": progress, "total": 2, "message": text });
             send(json!({ "jsonrpc": "2.0", "method": "notifications/progress", "params": told }));
         }

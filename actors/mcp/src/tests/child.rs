@@ -1,14 +1,11 @@
-use std::path::PathBuf;
-
+use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
+use protocol::question::{Answers, Question};
+use tools::{Ask, Desk, Effects, Refusal, ToolError};
 
 use super::*;
 use crate::error::CallError;
-use crate::testing::{Later, ScriptedTool};
-
-fn log_of(path: &PathBuf) -> String {
-    std::fs::read_to_string(path).unwrap_or_default()
-}
+use crate::testing::{Later, Log, ScriptedTool};
 
 #[tokio::test]
 async fn a_child_lists_its_tools_and_takes_calls_side_by_side() {
@@ -158,32 +155,33 @@ async fn what_a_server_asks_goes_to_the_person_and_the_answers_back() {
 #[tokio::test]
 async fn a_stopped_call_is_told_to_the_server_and_so_is_a_forgotten_one() {
     let dir = tempfile::tempdir().unwrap();
-    let log = dir.path().join("log");
+    let log = Log::new(dir.path());
     let hangs = ScriptedTool { name: "hang".into(), hangs: true, ..Default::default() };
     let script =
-        Script { tools: vec![hangs, ScriptedTool::new("ok", "fine")], log: Some(log.clone()), ..Script::default() };
+        Script { tools: vec![hangs, ScriptedTool::new("ok", "fine")], log: Some(log.path()), ..Script::default() };
     let connection = connected(&script).await;
     let cancel = CancellationToken::new();
     let stop = cancel.clone();
     let stopping = async {
-        until("the call arrives", || log_of(&log).contains("tools/call")).await;
+        log.until(1, "tools/call").await;
         stop.cancel();
     };
-    let (result, ()) = tokio::join!(connection.call("hang", JsonMap::new(), FakeDesk::new(), &cancel), stopping);
+    let (result, ()) = tokio::join!(connection.call("hang", JsonMap::new(), FakeDesk::new(), None, &cancel), stopping);
     assert_eq!(result, Err(CallError::Cancelled));
-    until("the server hears of it", || log_of(&log).matches("notifications/cancelled").count() == 1).await;
+    log.until(1, "notifications/cancelled").await;
 
     let never = CancellationToken::new();
-    let forgotten = connection.call("hang", JsonMap::new(), FakeDesk::new(), &never);
+    let forgotten = connection.call("hang", JsonMap::new(), FakeDesk::new(), None, &never);
     tokio::select! {
         _ = forgotten => panic!("it never answers"),
-        () = until("the call arrives", || log_of(&log).matches("tools/call").count() == 2) => {}
+        () = log.until(2, "tools/call") => {}
     }
-    until("the server hears of it", || log_of(&log).matches("notifications/cancelled").count() == 2).await;
+    log.until(2, "notifications/cancelled").await;
     // A call that was answered is not cancelled.
     call(&connection, "ok", json!({})).await.unwrap();
     assert!(connection.is_alive().await);
-    assert_eq!(log_of(&log).matches("notifications/cancelled").count(), 2);
+    log.until(1, "ping").await;
+    assert_eq!(log.count("notifications/cancelled"), 2);
 }
 
 #[tokio::test]
@@ -225,6 +223,56 @@ async fn why_a_child_did_not_start_is_told() {
 
     let silent = problem(json!({ "type": "local", "command": ["true"] })).await;
     assert!(matches!(silent, ConnectError::Ended { said: None, .. }), "{silent}");
+}
+
+/// A desk where somebody takes their time.
+struct Slow(Duration);
+
+impl Desk for Slow {
+    fn ask(&self, _: Ask) -> BoxFuture<'_, Result<(), Refusal>> {
+        Box::pin(async { Ok(()) })
+    }
+
+    fn question(&self, _: Vec<Question>) -> BoxFuture<'_, Result<Answers, Refusal>> {
+        Box::pin(async {
+            tokio::time::sleep(self.0).await;
+            Ok(vec![vec!["Accept".into()]])
+        })
+    }
+
+    fn begin(&self) -> BoxFuture<'_, Result<Effects, ToolError>> {
+        Box::pin(async { Ok(Effects::stored()) })
+    }
+}
+
+#[tokio::test]
+async fn a_call_that_stays_silent_too_long_is_given_up_but_not_while_it_shows_progress_or_asks() {
+    let dir = tempfile::tempdir().unwrap();
+    let log = Log::new(dir.path());
+    let silence = Duration::from_secs(2);
+    let half = silence.as_millis() as u64 / 2;
+    let progress = (1..=3).map(|n| (f64::from(n), String::new())).collect();
+    let script = Script {
+        tools: vec![
+            ScriptedTool { hangs: true, ..ScriptedTool::new("hang", "") },
+            ScriptedTool { progress, every_ms: half, ..ScriptedTool::new("busy", "ended") },
+            ScriptedTool { elicit: Some(json!({ "message": "May I?" })), ..ScriptedTool::new("ask", "") },
+        ],
+        log: Some(log.path()),
+        ..Script::default()
+    };
+    let connection = connected(&script).await;
+    let never = CancellationToken::new();
+    let desk: Arc<dyn Desk> = Arc::new(Slow(silence + silence / 2));
+    let call = |tool| connection.call(tool, JsonMap::new(), desk.clone(), Some(silence), &never);
+    // What is asked over pipes belongs to the call that began last.
+    let (hanging, busy, asking) = tokio::join!(call("hang"), call("busy"), call("ask"));
+    assert_eq!(hanging, Err(CallError::Silent { limit_ms: 2_000 }));
+    let text = |result: Result<Value, CallError>| crate::result::shape(&result.unwrap()).unwrap().text;
+    assert_eq!(text(busy), "ended");
+    assert!(text(asking).contains("accept"));
+    log.until(1, "notifications/cancelled").await;
+    assert_eq!(log.count("notifications/cancelled"), 1);
 }
 
 #[tokio::test]

@@ -165,7 +165,7 @@ async fn a_login_that_no_longer_holds_is_told_as_such() {
     let connection = connect(&target, &environment()).await.unwrap();
     server.revoke();
     let never = CancellationToken::new();
-    let result = connection.call("n1", JsonMap::new(), FakeDesk::new(), &never).await;
+    let result = connection.call("n1", JsonMap::new(), FakeDesk::new(), None, &never).await;
     assert_eq!(result, Err(CallError::NeedsAuth));
     assert!(matches!(connect(&target, &environment()).await, Err(ConnectError::NeedsAuth)));
 }
@@ -194,14 +194,10 @@ async fn a_browser_brings_the_code_back_to_a_port_of_this_machine() {
     let (target, _) = with_login(&entry(&server, json!({ "oauth": { "callbackPort": port } })), &authorizer);
     let begun = authorizer.begin("srv", target.config.remote().unwrap()).await.unwrap();
     let browser = async {
+        // It is listened before this runs the first time.
         let page = |query: String| async move {
-            loop {
-                let url = format!("http://127.0.0.1:{port}/mcp/oauth/callback?{query}");
-                match reqwest::get(url).await {
-                    Ok(answer) => return (answer.status().as_u16(), answer.text().await.unwrap()),
-                    Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
-                }
-            }
+            let answer = reqwest::get(format!("http://127.0.0.1:{port}/mcp/oauth/callback?{query}")).await.unwrap();
+            (answer.status().as_u16(), answer.text().await.unwrap())
         };
         let (status, text) = page("code=good&state=<script>".into()).await;
         assert_eq!(status, 400);

@@ -1,6 +1,7 @@
 //! MCP servers: how they are, switching them, logging in at them.
 
 use actix_web::web::{self, Path};
+use actors::mcp_host::reading::{ListResources, ListedResource};
 use actors::mcp_host::{
     AddServer, Authenticate, BeginLogin, Connect, Disconnect, FinishLogin, Forget, GetServers, McpHost, ServerReport,
     Status,
@@ -26,6 +27,7 @@ pub fn configure(app: &mut web::ServiceConfig) {
         .route("/mcp/{name}/auth", web::delete().to(forget_login))
         .route("/mcp/{name}/auth/callback", web::post().to(finish_login))
         .route("/mcp/{name}/auth/authenticate", web::post().to(authenticate))
+        .route("/experimental/resource", get().to(resources))
         .route("/troupe/mcp", get().to(reports));
 }
 
@@ -47,6 +49,14 @@ async fn statuses(server: web::Data<Server>, place: Place) -> Result<Statuses, A
 /// Tells also what servers' tools are called here, and how often they were started. Troupe's own.
 async fn reports(server: web::Data<Server>, place: Place) -> Result<web::Json<Vec<ServerReport>>, ApiError> {
     Ok(web::Json(known(&server, &place, Patience::Step).await?))
+}
+
+/// Lists what can be given along with a prompt.
+async fn resources(
+    server: web::Data<Server>,
+    place: Place,
+) -> Result<web::Json<IndexMap<String, ListedResource>>, ApiError> {
+    Ok(web::Json(host(&server, &place).await?.send(ListResources).await?))
 }
 
 #[derive(Deserialize)]

@@ -7,6 +7,8 @@ use anyhow::{Context, bail};
 use clap::Args;
 use client::{Client, LoginBegun, McpServer, McpStatus};
 use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::runtime::Handle;
+use tokio::sync::mpsc;
 use tokio::time::Instant;
 use url::Url;
 
@@ -39,6 +41,7 @@ pub struct Logout {
 
 impl Auth {
     pub async fn run(self, ground: Ground) -> anyhow::Result<Exit> {
+        let io = ground.io.clone();
         with_client(self.target, ground, async |client| {
             let servers = settled(&client).await?;
             let name = match self.name {
@@ -53,7 +56,7 @@ impl Auth {
             }
             let status = tokio::select! {
                 status = came_back(&client, &name, before) => status?,
-                status = pasted(&client, &name, &begun) => status?,
+                status = pasted(&client, &name, &begun, &io) => status?,
             };
             print(&format!("{name}: {}", words(&status)));
             Ok(if status == McpStatus::Connected { Exit::Done } else { Exit::Failed })
@@ -102,21 +105,30 @@ async fn came_back(client: &Client, name: &str, before: u64) -> anyhow::Result<M
 }
 
 /// Takes the address the browser ended up at, or the code alone, where the browser is on another machine.
-async fn pasted(client: &Client, name: &str, begun: &LoginBegun) -> anyhow::Result<McpStatus> {
+async fn pasted(client: &Client, name: &str, begun: &LoginBegun, io: &Handle) -> anyhow::Result<McpStatus> {
     if std::io::stdin().is_terminal() {
         print("If your browser is on another machine, paste the address it ends up at (or the code) here:");
     }
-    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    let mut lines = lines(io);
     loop {
-        let line = match lines.next_line().await {
-            Ok(Some(line)) => line,
-            // Nobody types here: the browser may still come back.
-            _ => return std::future::pending().await,
-        };
+        // Nobody types here: the browser may still come back.
+        let Some(line) = lines.recv().await else { return std::future::pending().await };
         let Some((code, state)) = code_of(line.trim()) else { continue };
         let state = state.unwrap_or_else(|| begun.state.clone());
         return Ok(client.mcp_finish_login(name, &code, &state).await?);
     }
+}
+
+/// The lines of standard input. They are read where a read that never ends holds up no end of the process.
+fn lines(io: &Handle) -> mpsc::Receiver<String> {
+    let (sender, receiver) = mpsc::channel(1);
+    io.spawn(async move {
+        let mut lines = BufReader::new(tokio::io::stdin()).lines();
+        while let Ok(Some(line)) = lines.next_line().await
+            && sender.send(line).await.is_ok()
+        {}
+    });
+    receiver
 }
 
 /// The code, and the state where the line is an address.
