@@ -1,6 +1,7 @@
 //! What can be read. Reads see what is committed, so never less than what was told or acknowledged.
 
 mod ask;
+mod broken;
 mod event;
 mod message;
 mod seen_file;
@@ -8,8 +9,10 @@ mod session;
 mod spent;
 mod turn;
 
+use protocol::EventId;
 use serde::de::DeserializeOwned;
-use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqlitePool};
 
 use crate::database::{Damage, Database};
 use crate::error::StorageError;
@@ -18,6 +21,9 @@ pub use event::LoggedEvent;
 pub use message::{Cursor, RawMessage, StoredPart};
 pub use session::SessionFilter;
 pub use spent::{Spender, Spent};
+
+/// How many of the newest events are looked at for the newest id.
+const NEWEST_EVENTS: i64 = 64;
 
 /// Reads the database. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -33,17 +39,27 @@ impl Store {
     }
 
     /// Returns the newest time the database holds (ms since the Unix epoch; 0 when it is empty): ids made later must
-    /// come after it.
+    /// come after it. Where a clock was set back, ids went on and times did not, so the ids of the newest events count.
     pub async fn newest_time(&self) -> Result<u64, StorageError> {
         let newest: i64 = sqlx::query_scalar(
             "select max(coalesce((select max(time_created) from message), 0), \
-             coalesce((select max(time_updated) from session), 0), \
-             coalesce((select time from event order by row desc limit 1), 0))",
+             coalesce((select max(time_updated) from session), 0))",
         )
         .fetch_one(&self.pool)
         .await
         .map_err(|error| self.damage.note(error))?;
-        Ok(newest.max(0) as u64)
+        let events = sqlx::query("select id, time from event order by row desc limit ?")
+            .bind(NEWEST_EVENTS)
+            .fetch_all(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))?;
+        let time_of = |row: &SqliteRow| {
+            let time: u64 = row.try_get::<i64, _>(1).ok()?.try_into().ok()?;
+            let minted = EventId::parse(row.try_get(0).ok()?).ok()?.minted_near(time);
+            Some(time.max(minted.unwrap_or(0)))
+        };
+        let newest: u64 = newest.try_into().unwrap_or(0);
+        Ok(events.iter().filter_map(time_of).fold(newest, u64::max))
     }
 }
 

@@ -69,7 +69,8 @@ async fn ignore_and_attribute_files_without_an_end_hold_up_no_snapshot() {
     for path in [".gitattributes", "deep/.gitignore", "deep/er/.gitignore", "deep/er/.gitattributes"] {
         fifo(path);
     }
-    let after = tokio::time::timeout(Duration::from_secs(30), snapshots.take()).await.expect("in time").expect("a tree");
+    let after =
+        tokio::time::timeout(Duration::from_secs(30), snapshots.take()).await.expect("in time").expect("a tree");
     assert_eq!(snapshots.changed(&before, &after).await.expect("names"), ["deep/er/a.txt"]);
 }
 
