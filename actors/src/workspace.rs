@@ -9,6 +9,8 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::prelude::*;
+use futures::FutureExt;
+use futures::future::{BoxFuture, Shared};
 use protocol::Clock;
 use protocol::message::ModelRef;
 use protocol::project::{Project, ProjectTime};
@@ -222,6 +224,8 @@ pub struct Workspace {
     hosted: Option<Hosted>,
     /// The last snapshot of this life.
     snapshot: Option<String>,
+    /// The one that is being taken.
+    taking: Option<Shared<BoxFuture<'static, Option<String>>>>,
     /// Why there are none, told once.
     unfit: Option<Unfit>,
     /// Resolves when the snapshot work before has ended: one at a time, in order.
@@ -251,6 +255,7 @@ impl Workspace {
             is_fetching: false,
             hosted: None,
             snapshot: None,
+            taking: None,
             unfit: None,
             turn: None,
             mcp: None,
@@ -558,20 +563,31 @@ impl Handler<TakeSnapshot> for Workspace {
     type Result = ResponseActFuture<Self, Option<String>>;
 
     fn handle(&mut self, TakeSnapshot { freshness }: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
-        if freshness == Freshness::Any && self.snapshot.is_some() {
-            return Box::pin(fut::ready(self.snapshot.clone()));
+        if freshness == Freshness::Any {
+            if self.snapshot.is_some() {
+                return Box::pin(fut::ready(self.snapshot.clone()));
+            }
+            if let Some(taking) = self.taking.clone() {
+                return Box::pin(taking.into_actor(self).map(|tree, _, _| tree));
+            }
         }
         let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(None)) };
         let taken = self.in_turn(async move { snapshots.take().await });
-        Box::pin(taken.into_actor(self).map(|taken, workspace, _| match taken? {
-            Ok(tree) => {
-                workspace.snapshot = Some(tree.clone());
-                Some(tree)
+        let directory = self.directory.clone();
+        let taking = async move {
+            let warn = |error: &StorageError| {
+                tracing::warn!(%error, directory = %directory.display(), "no snapshot could be taken; the step goes on without");
+            };
+            taken.await?.inspect_err(warn).ok()
+        };
+        let taking = taking.boxed().shared();
+        self.taking = Some(taking.clone());
+        Box::pin(taking.into_actor(self).map(|tree, workspace, _| {
+            workspace.taking = None;
+            if tree.is_some() {
+                workspace.snapshot.clone_from(&tree);
             }
-            Err(error) => {
-                tracing::warn!(%error, directory = %workspace.directory.display(), "no snapshot could be taken; the step goes on without");
-                None
-            }
+            tree
         }))
     }
 }
