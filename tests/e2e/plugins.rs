@@ -222,8 +222,8 @@ async fn a_custom_tool_that_never_ends_is_ended_by_an_abort_and_its_process_come
     let session = world.wire.create_session().await;
     let mut events = world.events().await;
     world.wire.prompt_async(&session, &calling([("spin", json!({}))])).await;
-    events.wait_until(|event| event["properties"]["part"]["state"]["status"] == "running").await;
-    assert_eq!(world.wire.post(&format!("/session/{session}/abort"), json!({})).await.0, 200);
+    events.wait(|event| event["properties"]["part"]["state"]["status"] == "running").await;
+    world.wire.abort(&session).await;
     events.until_idle(&session).await;
     until_good(&world, &session).await;
     until_warned(&world, &["spin"]).await;
