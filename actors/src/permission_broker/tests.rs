@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
 use protocol::config::{Damaged, Durability};
+use protocol::permission::{Reply, Scope};
 use protocol::{JsonMap, Session as Info, SystemClock};
 use serde_json::json;
 use storage::{Database, Frame, Sink};
