@@ -7,7 +7,7 @@
 //! - A reply is stored before it is acknowledged, and before the asker hears of it.
 //! - An approval never beats a deny, and holds for the agent it was given to.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
@@ -127,6 +127,11 @@ pub struct PermissionBroker {
     order: VecDeque<String>,
     approvals: Vec<Approval>,
     answered: VecDeque<String>,
+    /// How many requests were given to the journal, and which of them it has not answered.
+    asked: u64,
+    storing: BTreeSet<u64>,
+    /// Lists that wait until all up to a request is stored.
+    lists: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 struct Held {
@@ -162,6 +167,9 @@ impl PermissionBroker {
             order: VecDeque::new(),
             approvals: Vec::new(),
             answered: VecDeque::new(),
+            asked: 0,
+            storing: BTreeSet::new(),
+            lists: Vec::new(),
         }
     }
 
@@ -192,9 +200,17 @@ impl PermissionBroker {
     fn store_ask(&mut self, ctx: &mut Context<Self>, id: String, fence: Fence, change: Change, held: Held) {
         let stored = self.record(&held.origin, Some(fence), vec![change]);
         self.hold(&id, held);
+        self.asked += 1;
+        let number = self.asked;
+        self.storing.insert(number);
         ctx.spawn(stored.into_actor(self).map(move |stored, desk, _| {
             if stored.is_err() {
                 desk.release(&id);
+            }
+            desk.storing.remove(&number);
+            let first = desk.storing.first().copied().unwrap_or(u64::MAX);
+            for (_, list) in desk.lists.extract_if(.., |(upto, _)| *upto < first) {
+                let _ = list.send(());
             }
         }));
     }
@@ -279,6 +295,8 @@ impl Supervised for PermissionBroker {
         self.held.clear();
         self.order.clear();
         self.approvals.clear();
+        self.storing.clear();
+        self.lists.clear();
     }
 }
 
@@ -428,11 +446,24 @@ impl Handler<Forget> for PermissionBroker {
 }
 
 impl Handler<ListWaiting> for PermissionBroker {
-    type Result = Waiting;
+    type Result = ResponseActFuture<Self, Waiting>;
 
-    fn handle(&mut self, _: ListWaiting, _: &mut Self::Context) -> Waiting {
+    /// What is shown is stored, so that it is there after a crash too.
+    fn handle(&mut self, _: ListWaiting, _: &mut Self::Context) -> Self::Result {
+        if self.storing.is_empty() {
+            return Box::pin(fut::ready(self.waiting(&self.order)));
+        }
+        let (all_stored, stored) = oneshot::channel();
+        self.lists.push((self.asked, all_stored));
+        let order = self.order.clone();
+        Box::pin(stored.into_actor(self).map(move |_, desk, _| desk.waiting(&order)))
+    }
+}
+
+impl PermissionBroker {
+    fn waiting(&self, order: &VecDeque<String>) -> Waiting {
         let mut waiting = Waiting::default();
-        for held in self.order.iter().filter_map(|id| self.held.get(id)).filter(|held| held.is_open()) {
+        for held in order.iter().filter_map(|id| self.held.get(id)).filter(|held| held.is_open()) {
             match &held.row {
                 AskRow::Permission { request, .. } => {
                     waiting.permissions.push((request.clone(), held.origin.clone()));

@@ -22,9 +22,6 @@ pub use message::{Cursor, RawMessage, StoredPart};
 pub use session::SessionFilter;
 pub use spent::{Spender, Spent};
 
-/// How many of the newest events are looked at for the newest id.
-const NEWEST_EVENTS: i64 = 64;
-
 /// Reads the database. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Store {
@@ -39,7 +36,7 @@ impl Store {
     }
 
     /// Returns the newest time the database holds (ms since the Unix epoch; 0 when it is empty): ids made later must
-    /// come after it. Where a clock was set back, ids went on and times did not, so the ids of the newest events count.
+    /// come after it. Where a clock was set back, ids went on and times did not, so the id of the newest event counts.
     pub async fn newest_time(&self) -> Result<u64, StorageError> {
         let newest: i64 = sqlx::query_scalar(
             "select max(coalesce((select max(time_created) from message), 0), \
@@ -48,18 +45,18 @@ impl Store {
         .fetch_one(&self.pool)
         .await
         .map_err(|error| self.damage.note(error))?;
-        let events = sqlx::query("select id, time from event order by row desc limit ?")
-            .bind(NEWEST_EVENTS)
-            .fetch_all(&self.pool)
-            .await
-            .map_err(|error| self.damage.note(error))?;
+        let newest: u64 = newest.try_into().unwrap_or(0);
+        let last = sqlx::query("select id, time from event order by row desc limit 1").fetch_optional(&self.pool).await;
+        // A bad page there is mended by the next start; this one needs none of it.
+        let last = last.map_err(|error| self.damage.note(error)).inspect_err(|error| {
+            tracing::error!(%error, "the newest event can't be read: new ids may sort before old ones");
+        });
         let time_of = |row: &SqliteRow| {
             let time: u64 = row.try_get::<i64, _>(1).ok()?.try_into().ok()?;
             let minted = EventId::parse(row.try_get(0).ok()?).ok()?.minted_near(time);
             Some(time.max(minted.unwrap_or(0)))
         };
-        let newest: u64 = newest.try_into().unwrap_or(0);
-        Ok(events.iter().filter_map(time_of).fold(newest, u64::max))
+        Ok(last.ok().flatten().as_ref().and_then(time_of).map_or(newest, |time| time.max(newest)))
     }
 }
 

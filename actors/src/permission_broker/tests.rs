@@ -143,6 +143,19 @@ async fn a_reply_reaches_the_asker_after_it_is_stored_and_a_second_one_is_a_conf
 }
 
 #[actix::test]
+async fn what_is_shown_as_waiting_is_stored() {
+    let mut world = World::new().await;
+    let session = world.session("p").await;
+    let store = Store::new(&world.database);
+    for count in 1..=20 {
+        let asker = world.asker(&session, "build", &asks());
+        let _verdict = world.ask(&asker, "ls").await;
+        assert_eq!(world.waiting().await.len(), count);
+        assert_eq!(store.asks().await.expect("read").len(), count);
+    }
+}
+
+#[actix::test]
 async fn always_releases_what_it_now_allows_in_the_session_and_nobody_else() {
     let mut world = World::new().await;
     let (one, two) = (world.session("p").await, world.session("p").await);

@@ -204,7 +204,7 @@ mod tests {
         type Chunk = Result<Bytes, &'static str>;
         let sent = |chunks: &[Chunk]| futures::stream::iter(chunks.to_vec());
         let chunks: [Chunk; 2] = [Ok(Bytes::from_static(b"{\"a\":")), Ok(Bytes::from_static(b"1}"))];
-        let collected = collect(&mut sent(&chunks), IDLE, 8).await.expect("a body");
+        let collected = collect(&mut sent(&chunks), IDLE, 7).await.expect("a body");
         assert_eq!(&*collected, b"{\"a\":1}");
 
         let refused = |result: Result<BytesMut, ApiError>| result.expect_err("refused").to_string();
@@ -212,7 +212,7 @@ mod tests {
         assert!(refused(collect(&mut stalled, Duration::ZERO, LIMIT).await).contains("did not come"));
         let mut broken = sent(&[chunks[0].clone(), Err("reset")]);
         assert_eq!(refused(collect(&mut broken, IDLE, LIMIT).await), "the body broke off: reset");
-        assert!(refused(collect(&mut sent(&chunks), IDLE, 7).await).contains("larger than"));
+        assert!(refused(collect(&mut sent(&chunks), IDLE, 6).await).contains("larger than"));
     }
 
     proptest! {

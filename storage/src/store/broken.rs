@@ -4,6 +4,7 @@
 use protocol::message::{AssistantTime, MessagePath, Tokens};
 use protocol::part::TextPart;
 use protocol::{AssistantMessage, Message, MessageId, Part, PartId, PartKind, SessionError, SessionId};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use sqlx::Row;
@@ -15,15 +16,30 @@ pub fn text<'r>(what: &'static str, row: &'r SqliteRow, column: usize) -> Option
     text.inspect_err(|error| tracing::error!(what, %error, "a row of the database can't be read")).ok()
 }
 
-/// Returns the JSON object in a column as it is; none, said in the log, where there is none.
-pub fn raw(what: &'static str, id: &str, row: &SqliteRow, column: usize) -> Option<Box<RawValue>> {
-    let json: String = row.try_get(column).inspect_err(|error| name(what, id, error)).ok()?;
-    let json = RawValue::from_string(json).inspect_err(|error| name(what, id, error)).ok()?;
-    if !json.get().starts_with('{') {
-        name(what, id, &"it is no JSON object");
+/// What everything that lists give has. Clients can go on from a strange field, not from a missing name.
+#[derive(Deserialize)]
+struct Named {
+    #[serde(rename = "id")]
+    _id: String,
+    #[serde(rename = "role", alias = "type")]
+    kind: Option<String>,
+}
+
+/// Returns the JSON of a message or part in a column as it is; none, said in the log, where there is none.
+pub fn raw_of_kind(what: &'static str, id: &str, row: &SqliteRow, column: usize) -> Option<Box<RawValue>> {
+    let Named { kind, .. } = parsed(what, id, row, column)?;
+    if kind.is_none() {
+        name(what, id, &"it does not say what it is");
         return None;
     }
-    Some(json)
+    raw(what, id, row, column)
+}
+
+/// Returns the JSON of something with an id in a column as it is; none, said in the log, where there is none.
+pub fn raw(what: &'static str, id: &str, row: &SqliteRow, column: usize) -> Option<Box<RawValue>> {
+    let _: Named = parsed(what, id, row, column)?;
+    let json: String = row.try_get(column).inspect_err(|error| name(what, id, error)).ok()?;
+    RawValue::from_string(json).inspect_err(|error| name(what, id, error)).ok()
 }
 
 /// Returns what is in a column of JSON; none, said in the log, where it isn't that.

@@ -75,7 +75,7 @@ impl Store {
         let mut parts = self.raw_parts(session, &ids).await?;
         let mut messages: Vec<RawMessage> = Vec::with_capacity(rows.len());
         for (id, row) in rows {
-            let info = broken::raw("message", id, row, 2)
+            let info = broken::raw_of_kind("message", id, row, 2)
                 .or_else(|| stand_in(session, id, time_of(row, 1), &messages))
                 .map(|info| RawMessage { info, parts: parts.remove(id).unwrap_or_default() });
             messages.extend(info);
@@ -93,7 +93,7 @@ impl Store {
             .map_err(|error| self.damage.note(error))?;
         let Some(row) = row else { return Ok(None) };
         let parts = self.raw_parts(session, &[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
-        let info = broken::raw("message", id.as_str(), &row, 0)
+        let info = broken::raw_of_kind("message", id.as_str(), &row, 0)
             .or_else(|| stand_in(session, id.as_str(), time_of(&row, 1), &[]));
         Ok(info.map(|info| RawMessage { info, parts }))
     }
@@ -211,7 +211,7 @@ impl Store {
             let Some((message, id)) = broken::text("part", &row, 0).zip(broken::text("part", &row, 1)) else {
                 continue;
             };
-            let json = broken::raw("part", id, &row, 2)
+            let json = broken::raw_of_kind("part", id, &row, 2)
                 .or_else(|| serde_json::value::to_raw_value(&broken::part(session, message, id)?).ok());
             parts.entry(message.to_owned()).or_default().extend(json);
         }
