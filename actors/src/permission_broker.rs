@@ -7,21 +7,28 @@
 //! - A reply is stored before it is acknowledged, and before the asker hears of it.
 //! - An approval never beats a deny, and holds for the agent it was given to.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
 
 use actix::prelude::*;
 use plugins::{Hook, Plugins};
-use protocol::permission::{Action, PermissionRequest, Reply, Rule, Scope, ToolRef};
+use protocol::permission::{Action, PermissionRequest, Rule, ToolRef};
 use protocol::question::{Answers, Question, QuestionRequest};
 use protocol::{CallId, Clock, Ids, MessageId, SessionId};
-use serde_json::json;
 use storage::journal::{Approval, AskRow, AskedBy};
-use storage::{Change, Fence, Journal, JournalError, Origin, Record, Store};
+use storage::{Change, Fence, Journal, Origin, Record, Store};
 use tokio::sync::oneshot;
 use tools::Refusal;
 
+mod approvals;
+mod opinion;
+mod reply;
 pub mod ruleset;
+
+pub use approvals::{DropApprovals, ListApprovals, RemoveApproval};
+use opinion::opinion;
+use reply::verdict;
+pub use reply::{ReplyError, ReplyPermission, ReplyQuestions};
 
 /// Answered requests that are remembered, so that a second reply is told that it comes too late.
 const ANSWERED: usize = 1024;
@@ -84,53 +91,10 @@ pub struct AskQuestions {
     pub answer: oneshot::Sender<Result<Answers, Refusal>>,
 }
 
-/// A person's reply to a permission request.
-#[derive(Message, Clone)]
-#[rtype(result = "Result<(), ReplyError>")]
-pub struct ReplyPermission {
-    /// Which.
-    pub id: String,
-    /// The reply.
-    pub reply: Reply,
-    /// Feedback for the model.
-    pub message: Option<String>,
-    /// How far `always` reaches.
-    pub scope: Scope,
-}
-
-/// A person's answers to questions; none: they are dismissed.
-#[derive(Message, Clone)]
-#[rtype(result = "Result<(), ReplyError>")]
-pub struct ReplyQuestions {
-    /// Which.
-    pub id: String,
-    /// The answers.
-    pub answers: Option<Answers>,
-}
-
-/// Why a reply was not taken.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum ReplyError {
-    /// There is no such request.
-    #[error("no request {0} is waiting")]
-    NotFound(String),
-    /// Somebody has answered it.
-    #[error("request {0} has been answered already")]
-    Answered(String),
-    /// It could not be stored.
-    #[error(transparent)]
-    Journal(#[from] JournalError),
-}
-
 /// The session was aborted or deleted: its requests end. Returns what the session has to store with that.
 #[derive(Message)]
 #[rtype(result = "Vec<Change>")]
 pub struct Withdraw(pub SessionId);
-
-/// The session is deleted: what was allowed in it alone is allowed no more. Its rows went with the session's.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct DropApprovals(pub SessionId);
 
 /// A call has its result: what it asked needn't be remembered.
 #[derive(Message)]
@@ -151,16 +115,6 @@ pub struct Waiting {
     pub questions: Vec<(Arc<QuestionRequest>, Arc<Origin>)>,
 }
 
-/// What people allowed for good.
-#[derive(Message)]
-#[rtype(result = "Vec<Approval>")]
-pub struct ListApprovals;
-
-/// Take an approval back. Returns whether it was there.
-#[derive(Message)]
-#[rtype(result = "Result<bool, JournalError>")]
-pub struct RemoveApproval(pub String);
-
 /// The desk.
 pub struct PermissionBroker {
     journal: Journal,
@@ -173,6 +127,11 @@ pub struct PermissionBroker {
     order: VecDeque<String>,
     approvals: Vec<Approval>,
     answered: VecDeque<String>,
+    /// How many requests were given to the journal, and which of them it has not answered.
+    asked: u64,
+    storing: BTreeSet<u64>,
+    /// Lists that wait until all up to a request is stored.
+    lists: Vec<(u64, oneshot::Sender<()>)>,
 }
 
 struct Held {
@@ -208,6 +167,9 @@ impl PermissionBroker {
             order: VecDeque::new(),
             approvals: Vec::new(),
             answered: VecDeque::new(),
+            asked: 0,
+            storing: BTreeSet::new(),
+            lists: Vec::new(),
         }
     }
 
@@ -230,12 +192,6 @@ impl PermissionBroker {
         self.answered.push_back(id.to_owned());
     }
 
-    /// Why a reply finds nothing that waits.
-    fn missing(&self, id: &str) -> ReplyError {
-        let answered = self.held.contains_key(id) || self.answered.iter().any(|other| other == id);
-        if answered { ReplyError::Answered(id.to_owned()) } else { ReplyError::NotFound(id.to_owned()) }
-    }
-
     fn record(&self, origin: &Arc<Origin>, fence: Option<Fence>, changes: Vec<Change>) -> storage::Ack {
         self.journal.record(Record { fence, origin: origin.clone(), changes, room: None })
     }
@@ -244,9 +200,17 @@ impl PermissionBroker {
     fn store_ask(&mut self, ctx: &mut Context<Self>, id: String, fence: Fence, change: Change, held: Held) {
         let stored = self.record(&held.origin, Some(fence), vec![change]);
         self.hold(&id, held);
+        self.asked += 1;
+        let number = self.asked;
+        self.storing.insert(number);
         ctx.spawn(stored.into_actor(self).map(move |stored, desk, _| {
             if stored.is_err() {
                 desk.release(&id);
+            }
+            desk.storing.remove(&number);
+            let first = desk.storing.first().copied().unwrap_or(u64::MAX);
+            for (_, list) in desk.lists.extract_if(.., |(upto, _)| *upto < first) {
+                let _ = list.send(());
             }
         }));
     }
@@ -268,21 +232,6 @@ impl PermissionBroker {
             }
         }
         if asks { Judgement::Ask } else { Judgement::Allowed }
-    }
-
-    fn is_approved(&self, asker: &Asker, permission: &str, pattern: &str) -> bool {
-        self.approvals.iter().any(|approval| {
-            let in_scope = match approval.scope {
-                Scope::Project => approval.project_id == asker.origin.project,
-                Scope::Session => {
-                    approval.session_id == asker.fence.session_id || asker.ancestors.contains(&approval.session_id)
-                }
-            };
-            in_scope
-                && approval.agent == asker.agent
-                && ruleset::matches(&approval.rule.permission, permission)
-                && ruleset::matches(&approval.rule.pattern, pattern)
-        })
     }
 
     /// What a call asked in an earlier life: the same permission for the same patterns.
@@ -310,87 +259,12 @@ impl PermissionBroker {
         };
         self.order.iter().find(|id| self.held.get(*id).is_some_and(same)).cloned()
     }
-
-    /// The approvals a reply `always` makes.
-    fn approvals_of(&self, held: &Held, scope: Scope) -> Vec<Approval> {
-        let AskRow::Permission { request, by, .. } = &held.row else { return Vec::new() };
-        let numbered = request.always.iter().enumerate();
-        numbered
-            .map(|(number, pattern)| Approval {
-                id: format!("{}_{number}", request.id),
-                scope,
-                project_id: held.origin.project.clone(),
-                session_id: request.session_id.clone(),
-                agent: by.agent.clone(),
-                rule: Rule::new(&request.permission, pattern, Action::Allow),
-                time: self.clock.now_ms(),
-            })
-            .collect()
-    }
-
-    /// The other open requests that a reply decides along: all of the session when it rejects, those that are
-    /// allowed now when it allows for good.
-    fn cascade(&self, id: &str, reply: Reply) -> Vec<String> {
-        let Some(session) = self.held.get(id).map(|held| held.row.session_id().clone()) else { return Vec::new() };
-        let decided = |held: &Held| match (&held.row, reply) {
-            (AskRow::Permission { .. }, Reply::Reject) => *held.row.session_id() == session,
-            (AskRow::Permission { .. }, Reply::Always) => match &held.waiter {
-                Some(Waiter::Permission { asker, ask, .. }) => matches!(self.judge(asker, ask), Judgement::Allowed),
-                _ => false,
-            },
-            _ => false,
-        };
-        let open = |other: &&String| *other != id && self.held.get(*other).is_some_and(|h| h.is_open() && decided(h));
-        self.order.iter().filter(open).cloned().collect()
-    }
-
-    /// Notes a reply and returns what to store.
-    fn note(&mut self, id: &str, reply: Reply, feedback: Option<String>) -> Option<(Arc<Origin>, Change)> {
-        let held = self.held.get_mut(id)?;
-        let AskRow::Permission { request, by, reply: noted } = &mut held.row else { return None };
-        *noted = Some((reply, feedback.clone()));
-        let change = Change::PermissionReplied { request: request.clone(), by: by.clone(), reply, message: feedback };
-        Some((held.origin.clone(), change))
-    }
-
-    /// Tells the asker, if there is one. The reply stays noted until the call has its result.
-    fn tell(&mut self, id: &str) {
-        self.was_answered(id);
-        let Some(held) = self.held.get_mut(id) else { return };
-        match (held.waiter.take(), &held.row) {
-            (Some(Waiter::Permission { answer, .. }), AskRow::Permission { reply: Some(reply), .. }) => {
-                // An asker that is gone asks again, and finds the reply.
-                let _ = answer.send(verdict(reply));
-            }
-            (Some(Waiter::Question { answer }), AskRow::Question { reply: Some(reply), .. }) => {
-                let _ = answer.send(reply.clone().ok_or(Refusal::Dismissed));
-            }
-            _ => {}
-        }
-    }
-
-    /// Takes a note back: it could not be stored.
-    fn unnote(&mut self, id: &str) {
-        match self.held.get_mut(id).map(|held| &mut held.row) {
-            Some(AskRow::Permission { reply, .. }) => *reply = None,
-            Some(AskRow::Question { reply, .. }) => *reply = None,
-            None => {}
-        }
-    }
 }
 
 enum Judgement {
     Allowed,
     Denied(Refusal),
     Ask,
-}
-
-fn verdict((reply, feedback): &(Reply, Option<String>)) -> Result<(), Refusal> {
-    match (reply, feedback) {
-        (Reply::Once | Reply::Always, _) => Ok(()),
-        (Reply::Reject, Some(text)) if !text.trim().is_empty() => Err(Refusal::Corrected(text.clone())),
-        (Reply::Reject, _) => Err(Refusal::Rejected),
-    }
 }
 
 impl Actor for PermissionBroker {
@@ -421,6 +295,8 @@ impl Supervised for PermissionBroker {
         self.held.clear();
         self.order.clear();
         self.approvals.clear();
+        self.storing.clear();
+        self.lists.clear();
     }
 }
 
@@ -501,25 +377,6 @@ impl PermissionBroker {
     }
 }
 
-/// What plugins say of a request, before a person is asked. They are told it as OpenCode's plugins know it, and whole.
-async fn opinion(plugins: Plugins, request: Arc<PermissionRequest>) -> Action {
-    #[derive(serde::Serialize, serde::Deserialize)]
-    struct Opinion {
-        status: Action,
-    }
-    let mut input = serde_json::to_value(&*request).unwrap_or_default();
-    if let Some(map) = input.as_object_mut() {
-        map.insert("type".into(), json!(request.permission));
-        map.insert("pattern".into(), json!(request.patterns));
-        map.insert("title".into(), json!(request.patterns.join(", ")));
-        if let Some(call) = &request.tool {
-            map.insert("messageID".into(), json!(call.message_id));
-            map.insert("callID".into(), json!(call.call_id));
-        }
-    }
-    plugins.change(Hook::PermissionAsk, input, Opinion { status: Action::Ask }).await.status
-}
-
 impl Handler<AskQuestions> for PermissionBroker {
     type Result = ();
 
@@ -543,82 +400,6 @@ impl Handler<AskQuestions> for PermissionBroker {
         let row = AskRow::Question { request, reply: None };
         let held = Held { origin: asker.origin, row, waiter: Some(Waiter::Question { answer }) };
         self.store_ask(ctx, id, asker.fence, change, held);
-    }
-}
-
-impl Handler<ReplyPermission> for PermissionBroker {
-    type Result = ResponseActFuture<Self, Result<(), ReplyError>>;
-
-    fn handle(&mut self, message: ReplyPermission, _: &mut Self::Context) -> Self::Result {
-        let ReplyPermission { id, reply, message: feedback, scope } = message;
-        let open = |held: &&Held| held.is_open() && matches!(held.row, AskRow::Permission { .. });
-        let Some(held) = self.held.get(&id).filter(open) else {
-            let error = self.missing(&id);
-            return Box::pin(fut::ready(Err(error)));
-        };
-        let origin = held.origin.clone();
-        let approvals = if reply == Reply::Always { self.approvals_of(held, scope) } else { Vec::new() };
-        let mut changes: Vec<Change> = approvals.iter().cloned().map(Change::Approved).collect();
-        let made: Vec<String> = approvals.iter().map(|approval| approval.id.clone()).collect();
-        self.approvals.extend(approvals);
-        let mut decided = vec![id.clone()];
-        changes.extend(self.note(&id, reply, feedback).map(|(_, change)| change));
-        // The others are told of the plain reply; the feedback speaks of this call.
-        let mut elsewhere = Vec::new();
-        for other in self.cascade(&id, reply) {
-            if let Some((at, change)) = self.note(&other, reply, None) {
-                if at == origin {
-                    changes.push(change)
-                } else {
-                    elsewhere.push((at, change))
-                }
-                decided.push(other);
-            }
-        }
-        let stored = self.record(&origin, None, changes);
-        for (at, change) in elsewhere {
-            self.record(&at, None, vec![change]).detach();
-        }
-        Box::pin(stored.into_actor(self).map(move |stored, desk, _| match stored {
-            Ok(()) => {
-                decided.iter().for_each(|id| desk.tell(id));
-                Ok(())
-            }
-            Err(error) => {
-                decided.iter().for_each(|id| desk.unnote(id));
-                desk.approvals.retain(|approval| !made.contains(&approval.id));
-                Err(error.into())
-            }
-        }))
-    }
-}
-
-impl Handler<ReplyQuestions> for PermissionBroker {
-    type Result = ResponseActFuture<Self, Result<(), ReplyError>>;
-
-    fn handle(&mut self, ReplyQuestions { id, answers }: ReplyQuestions, _: &mut Self::Context) -> Self::Result {
-        let Some(Held { origin, row: AskRow::Question { request, reply: reply @ None }, .. }) = self.held.get_mut(&id)
-        else {
-            let error = self.missing(&id);
-            return Box::pin(fut::ready(Err(error)));
-        };
-        *reply = Some(answers.clone());
-        let change = match answers {
-            Some(answers) => Change::QuestionReplied(request.clone(), answers),
-            None => Change::QuestionRejected(request.clone()),
-        };
-        let origin = origin.clone();
-        let stored = self.record(&origin, None, vec![change]);
-        Box::pin(stored.into_actor(self).map(move |stored, desk, _| match stored {
-            Ok(()) => {
-                desk.tell(&id);
-                Ok(())
-            }
-            Err(error) => {
-                desk.unnote(&id);
-                Err(error.into())
-            }
-        }))
     }
 }
 
@@ -650,14 +431,6 @@ impl Handler<Withdraw> for PermissionBroker {
     }
 }
 
-impl Handler<DropApprovals> for PermissionBroker {
-    type Result = ();
-
-    fn handle(&mut self, DropApprovals(session): DropApprovals, _: &mut Self::Context) {
-        self.approvals.retain(|approval| approval.scope != Scope::Session || approval.session_id != session);
-    }
-}
-
 impl Handler<Forget> for PermissionBroker {
     type Result = ();
 
@@ -673,11 +446,24 @@ impl Handler<Forget> for PermissionBroker {
 }
 
 impl Handler<ListWaiting> for PermissionBroker {
-    type Result = Waiting;
+    type Result = ResponseActFuture<Self, Waiting>;
 
-    fn handle(&mut self, _: ListWaiting, _: &mut Self::Context) -> Waiting {
+    /// What is shown is stored, so that it is there after a crash too.
+    fn handle(&mut self, _: ListWaiting, _: &mut Self::Context) -> Self::Result {
+        if self.storing.is_empty() {
+            return Box::pin(fut::ready(self.waiting(&self.order)));
+        }
+        let (all_stored, stored) = oneshot::channel();
+        self.lists.push((self.asked, all_stored));
+        let order = self.order.clone();
+        Box::pin(stored.into_actor(self).map(move |_, desk, _| desk.waiting(&order)))
+    }
+}
+
+impl PermissionBroker {
+    fn waiting(&self, order: &VecDeque<String>) -> Waiting {
         let mut waiting = Waiting::default();
-        for held in self.order.iter().filter_map(|id| self.held.get(id)).filter(|held| held.is_open()) {
+        for held in order.iter().filter_map(|id| self.held.get(id)).filter(|held| held.is_open()) {
             match &held.row {
                 AskRow::Permission { request, .. } => {
                     waiting.permissions.push((request.clone(), held.origin.clone()));
@@ -686,29 +472,6 @@ impl Handler<ListWaiting> for PermissionBroker {
             }
         }
         waiting
-    }
-}
-
-impl Handler<ListApprovals> for PermissionBroker {
-    type Result = MessageResult<ListApprovals>;
-
-    fn handle(&mut self, _: ListApprovals, _: &mut Self::Context) -> Self::Result {
-        MessageResult(self.approvals.clone())
-    }
-}
-
-impl Handler<RemoveApproval> for PermissionBroker {
-    type Result = ResponseActFuture<Self, Result<bool, JournalError>>;
-
-    fn handle(&mut self, RemoveApproval(id): RemoveApproval, _: &mut Self::Context) -> Self::Result {
-        let before = self.approvals.len();
-        self.approvals.retain(|approval| approval.id != id);
-        if self.approvals.len() == before {
-            return Box::pin(fut::ready(Ok(false)));
-        }
-        let origin = Arc::new(Origin { directory: "global".into(), project: "global".into() });
-        let removed = self.record(&origin, None, vec![Change::ApprovalRemoved(id)]);
-        Box::pin(removed.into_actor(self).map(|removed, _, _| removed.map(|()| true)))
     }
 }
 

@@ -5,7 +5,8 @@
 //!
 //! - A process that ended is started again after a wait that doubles; one that ends too often is parked until the
 //!   files or the settings change.
-//! - Whoever's code ran last is blamed for an end. Who was blamed three times is left out.
+//! - Whoever's code ran last is blamed for an end. Who was blamed three times is left out; who held the process up in a
+//!   hook, or while it was loaded, at once: each time would cost a turn the hook's limit.
 //! - What fails is named in the log and in the warnings, the same thing once a minute; nothing here ends a turn.
 
 use std::collections::{HashMap, HashSet, VecDeque};
@@ -246,9 +247,14 @@ impl PluginHost {
         let count = recent(&mut self.ends, within);
         if let Some(at) = &ending.at {
             let blamed = recent(self.blamed.entry(at.plugin.clone()).or_default(), within);
-            if blamed >= BLAMED && self.left_out.insert(at.plugin.clone()) {
-                let problem =
-                    format!("it took its process along {blamed} times and is left out until it changes: {ending}");
+            let blocks = ending.blocker().is_some();
+            if (blocks || blamed >= BLAMED) && self.left_out.insert(at.plugin.clone()) {
+                let did = if blocks {
+                    "held its process up".to_owned()
+                } else {
+                    format!("took its process along {blamed} times")
+                };
+                let problem = format!("it {did} and is left out until it changes: {ending}");
                 self.notices.tell(&at.plugin, problem);
                 self.ends.clear();
             }

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use actix::prelude::*;
 use mcp::auth::Authorizer;
 use protocol::message::ModelRef;
-use protocol::prompt::{PromptBody, ShellBody, SummarizeBody};
+use protocol::prompt::{PartInput, PromptBody, ShellBody, SummarizeBody};
 use protocol::session::{CreateSession, SessionTime};
-use protocol::{Clock, Ids, MessageId, Session as Info, SessionId, SystemClock};
+use protocol::{Clock, Ids, MessageId, PartId, Session as Info, SessionId, SystemClock};
 use storage::journal::ProcessRow;
 use storage::places::{Environment, Places};
 use storage::{Change, DataDir, Database, Journal, StorageError, Store};
@@ -408,8 +408,12 @@ impl Runtime {
 
     /// Gives a session a prompt. Returns when it is stored.
     pub async fn prompt(&self, id: &SessionId, mut body: PromptBody) -> Result<Accepted, CommandError> {
+        if let Some(message) = &body.message_id {
+            self.check_free(id, message).await?;
+        }
         // With an id of its own the command can be sent again without harm.
-        body.message_id.get_or_insert_with(|| self.ids.message());
+        let message = body.message_id.get_or_insert_with(|| self.ids.message()).clone();
+        self.check_parts_free(&message, &body.parts).await?;
         let size = serde_json::to_string(&body.parts).map_or(0, |text| text.len());
         for _ in 0..TRIES {
             let (handle, ticket) = self.admit(id).await?;
@@ -420,6 +424,28 @@ impl Runtime {
             }
         }
         Err(CommandError::Unknown)
+    }
+
+    /// Errors where another session has the message.
+    async fn check_free(&self, id: &SessionId, message: &MessageId) -> Result<(), CommandError> {
+        match self.store.is_elsewhere(id, message).await {
+            Ok(false) => Ok(()),
+            Ok(true) => Err(CommandError::Taken(message.clone())),
+            Err(error) => Err(CommandError::Broken(error.to_string())),
+        }
+    }
+
+    /// Errors where another message has one of the parts.
+    async fn check_parts_free(&self, message: &MessageId, parts: &[PartInput]) -> Result<(), CommandError> {
+        let given: Vec<&PartId> = parts.iter().filter_map(|part| part.id.as_ref()).collect();
+        if given.is_empty() {
+            return Ok(());
+        }
+        match self.store.part_elsewhere(message, &given).await {
+            Ok(None) => Ok(()),
+            Ok(Some(part)) => Err(CommandError::TakenPart(part)),
+            Err(error) => Err(CommandError::Broken(error.to_string())),
+        }
     }
 
     /// Has a summary written that stands for a session's history so far, as an answer to a message of this id.
@@ -436,6 +462,9 @@ impl Runtime {
 
     /// Runs a command of the person's in a session.
     pub async fn shell(&self, id: &SessionId, body: ShellBody) -> Result<oneshot::Receiver<TurnEnd>, CommandError> {
+        if let Some(message) = &body.message_id {
+            self.check_free(id, message).await?;
+        }
         self.ask(id, |ticket| Shell { body: body.clone(), ticket }).await
     }
 }

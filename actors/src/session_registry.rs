@@ -12,18 +12,24 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use actix::prelude::*;
-use dashmap::DashMap;
 use protocol::prompt::PromptBody;
 use protocol::{Session as Info, SessionId, SessionStatus};
-use serde::Serialize;
 use storage::{Change, Record, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{Semaphore, oneshot, watch};
 use tokio::time::Instant;
 
+mod directory;
+mod recover;
+mod report;
+
+pub use directory::{Directory, SessionHandle};
+pub use recover::Recover;
+pub use report::{ActorReport, Crash, GetReport, Report};
+
 use crate::session::{
-    Abort, CommandError, Delete, Prompt, RegistryLine, Resume, Session, SessionDeps, Settle, Start, TakeIn,
-    TellOpenParts, Ticket, WaitTurn,
+    Abort, CommandError, Delete, Prompt, RegistryLine, Session, SessionDeps, Start, TakeIn, TellOpenParts, Ticket,
+    WaitTurn,
 };
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
 use crate::workspace::{InUse, Rest, Workspace, WorkspaceDeps};
@@ -37,63 +43,6 @@ const SESSION_IDLE: Duration = Duration::from_secs(60);
 /// How often idle ones are looked for, while there are any; more often where a directory says so.
 const SWEEP: Duration = Duration::from_secs(15);
 const SOONEST_SWEEP: Duration = Duration::from_millis(250);
-/// Crashes that are remembered.
-const CRASHES: usize = 100;
-/// A turn that was begun so often is resumed alone, after the others.
-const LAST_ATTEMPT: u32 = crate::session::recovery::MAX_ATTEMPTS - 1;
-/// How long such a turn has the process for itself.
-const ALONE: Duration = Duration::from_secs(30);
-
-/// Where the edge finds sessions and workspaces. Written by the registry alone.
-#[derive(Clone, Default)]
-pub struct Directory {
-    sessions: Arc<DashMap<SessionId, SessionHandle>>,
-    workspaces: Arc<DashMap<PathBuf, Addr<Workspace>>>,
-}
-
-/// A live session.
-#[derive(Clone)]
-pub struct SessionHandle {
-    /// Where it takes messages.
-    pub address: Addr<Session>,
-    /// Places for commands of the edge.
-    pub places: Arc<Semaphore>,
-    /// What it is doing.
-    pub status: watch::Receiver<SessionStatus>,
-    /// Where it works.
-    pub directory: Arc<str>,
-}
-
-impl Directory {
-    /// Returns a live session.
-    pub fn session(&self, id: &SessionId) -> Option<SessionHandle> {
-        self.sessions.get(id).map(|entry| entry.clone())
-    }
-
-    /// Returns the workspace of a directory in use.
-    pub fn workspace(&self, directory: &std::path::Path) -> Option<Addr<Workspace>> {
-        self.workspaces.get(directory).map(|entry| entry.clone())
-    }
-
-    /// Returns the directories in use.
-    pub fn directories(&self) -> Vec<PathBuf> {
-        self.workspaces.iter().map(|entry| entry.key().clone()).collect()
-    }
-
-    /// Returns the sessions that do something, each with where it works.
-    pub fn busy(&self) -> Vec<(SessionId, SessionStatus, Arc<str>)> {
-        let status = |entry: dashmap::mapref::multiple::RefMulti<'_, SessionId, SessionHandle>| {
-            let status = entry.status.borrow().clone();
-            (status != SessionStatus::idle()).then(|| (entry.key().clone(), status, entry.directory.clone()))
-        };
-        self.sessions.iter().filter_map(status).collect()
-    }
-
-    /// Returns how many sessions are live.
-    pub fn live(&self) -> usize {
-        self.sessions.len()
-    }
-}
 
 /// Where is this session? Started where it isn't live; it must be stored.
 #[derive(Message)]
@@ -162,62 +111,10 @@ pub struct Quiet(pub SessionId);
 #[rtype(result = "()")]
 pub struct Leave(pub SessionId);
 
-/// Settle what a crash left, then go on with it. Answered when all is settled, before anything goes on.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Recover {
-    /// Only these sessions and their subagents'; none: all.
-    pub only: Option<Vec<SessionId>>,
-}
-
 /// A client came in the middle: busy sessions tell their open parts whole.
 #[derive(Message)]
 #[rtype(result = "()")]
 pub struct TellOpenPartsOfAll;
-
-/// What crashed and was started again?
-#[derive(Message)]
-#[rtype(result = "Report")]
-pub struct GetReport;
-
-/// What crashed and was started again.
-#[derive(Clone, Debug, Default, Serialize, MessageResponse)]
-pub struct Report {
-    /// Live sessions.
-    pub sessions: usize,
-    /// Workspaces in use.
-    pub workspaces: usize,
-    /// Restarts since the process started, of all actors.
-    pub restarts: u64,
-    /// By actor: those that crashed.
-    pub actors: Vec<ActorReport>,
-    /// The latest crashes, newest first.
-    pub crashes: Vec<Crash>,
-    /// What was gone on without, newest first: plugins that failed.
-    pub warnings: Vec<Crash>,
-}
-
-/// An actor that crashed.
-#[derive(Clone, Debug, Serialize)]
-pub struct ActorReport {
-    /// Which.
-    pub name: String,
-    /// How often it was started again.
-    pub restarts: u64,
-    /// It crashed too often and was given up.
-    pub failed: bool,
-}
-
-/// A crash, or a warning.
-#[derive(Clone, Debug, Serialize)]
-pub struct Crash {
-    /// Which actor.
-    pub name: String,
-    /// What it died of, or went on without.
-    pub reason: String,
-    /// When, in ms since the Unix epoch.
-    pub time: u64,
-}
 
 /// What the registry starts sessions with.
 #[derive(Clone)]
@@ -412,31 +309,6 @@ impl SessionRegistry {
         if !self.quiet.is_empty() || !self.used.is_empty() {
             self.sweep_later(ctx);
         }
-    }
-
-    fn note(&mut self, name: &Name, kind: &FateKind) {
-        let time = self.deps.workspace.clock.now_ms();
-        if let FateKind::Warned { reason } = kind {
-            self.report.warnings.insert(0, Crash { name: name.to_string(), reason: reason.clone(), time });
-            self.report.warnings.truncate(CRASHES);
-            return;
-        }
-        let entry = self.counts.entry(name.to_string()).or_default();
-        let reason = match kind {
-            FateKind::Restarting { reason } => {
-                entry.0 += 1;
-                self.report.restarts += 1;
-                reason
-            }
-            FateKind::GaveUp { reason } => {
-                entry.1 = true;
-                reason
-            }
-            FateKind::Exited | FateKind::Warned { .. } => return,
-        };
-        let crash = Crash { name: name.to_string(), reason: reason.clone(), time };
-        self.report.crashes.insert(0, crash);
-        self.report.crashes.truncate(CRASHES);
     }
 
     /// A session was given up: it is parked until somebody asks for it, and says so.
@@ -673,104 +545,6 @@ impl Handler<Leave> for SessionRegistry {
     }
 }
 
-impl Handler<Recover> for SessionRegistry {
-    type Result = ResponseActFuture<Self, ()>;
-
-    fn handle(&mut self, Recover { only }: Recover, _: &mut Self::Context) -> Self::Result {
-        let store = self.store.clone();
-        let find = async move {
-            let turns = store.open_turns().await.unwrap_or_else(|error| {
-                tracing::error!(%error, "open turns can't be read; sessions settle when they are next used");
-                Vec::new()
-            });
-            let mut sessions: Vec<Info> = Vec::new();
-            for turn in turns {
-                let wanted = match &only {
-                    None => true,
-                    // With their subagents: nobody else goes on with those in the background.
-                    Some(only) => {
-                        let above = store.ancestors(&turn.session_id).await.unwrap_or_default();
-                        std::iter::once(&turn.session_id).chain(&above).any(|id| only.contains(id))
-                    }
-                };
-                if wanted && !sessions.iter().any(|info| info.id == turn.session_id) {
-                    sessions.extend(store.session(&turn.session_id).await.ok().flatten());
-                }
-            }
-            // Parents settle before the children that hang on their calls.
-            sessions.sort_by_key(|info| (info.parent_id.is_some(), info.time.created));
-            sessions
-        };
-        Box::pin(find.into_actor(self).then(|sessions, registry, ctx| {
-            let roots = roots(&sessions);
-            let handles: Vec<SessionHandle> =
-                sessions.iter().map(|info| registry.live(&info.id, &info.directory, Start::Held, ctx)).collect();
-            let io = registry.deps.io.clone();
-            async move {
-                let mut trees: Vec<Tree> = Vec::new();
-                for (handle, root) in handles.into_iter().zip(roots) {
-                    let attempts = handle.address.send(Settle).await.unwrap_or(0);
-                    match trees.iter_mut().find(|tree| tree.root == root) {
-                        Some(tree) => {
-                            tree.attempts = tree.attempts.max(attempts);
-                            tree.sessions.push(handle);
-                        }
-                        None => trees.push(Tree { root, attempts, sessions: vec![handle] }),
-                    }
-                }
-                if !trees.is_empty() {
-                    let sessions = trees.iter().map(|tree| tree.sessions.len()).sum::<usize>();
-                    tracing::info!(sessions, "open turns go on");
-                }
-                io.spawn(resume(trees));
-            }
-            .into_actor(registry)
-        }))
-    }
-}
-
-/// Settled sessions that wait for one another: one and its subagents'.
-struct Tree {
-    root: SessionId,
-    /// The most of any of them.
-    attempts: u32,
-    /// Those above before those below.
-    sessions: Vec<SessionHandle>,
-}
-
-/// Returns for each session the topmost one of the same list above it.
-fn roots(sessions: &[Info]) -> Vec<SessionId> {
-    let parent = |id: &SessionId| {
-        let above = sessions.iter().find(|info| info.id == *id).and_then(|info| info.parent_id.clone())?;
-        sessions.iter().any(|info| info.id == above).then_some(above)
-    };
-    // No tree is deeper than the list is long, and a ring ends too.
-    let root = |info: &Info| {
-        let above = std::iter::successors(Some(info.id.clone()), parent).take(sessions.len());
-        above.last().unwrap_or_else(|| info.id.clone())
-    };
-    sessions.iter().map(root).collect()
-}
-
-/// Lets settled sessions go on: those that may take the process down again alone, after the others.
-async fn resume(trees: Vec<Tree>) {
-    let (dangerous, calm): (Vec<_>, Vec<_>) = trees.into_iter().partition(|tree| tree.attempts >= LAST_ATTEMPT);
-    for handle in calm.iter().flat_map(|tree| &tree.sessions) {
-        let _ = handle.address.send(Resume).await;
-    }
-    for tree in dangerous {
-        for handle in &tree.sessions {
-            let _ = handle.address.send(Resume).await;
-        }
-        let idle = async {
-            for mut handle in tree.sessions {
-                let _ = handle.status.wait_for(|status| *status == SessionStatus::idle()).await;
-            }
-        };
-        let _ = tokio::time::timeout(ALONE, idle).await;
-    }
-}
-
 impl Handler<TellOpenPartsOfAll> for SessionRegistry {
     type Result = ();
 
@@ -780,24 +554,6 @@ impl Handler<TellOpenPartsOfAll> for SessionRegistry {
                 // A session whose mailbox is full has more to tell than this.
                 let _ = entry.address.try_send(TellOpenParts);
             }
-        }
-    }
-}
-
-impl Handler<GetReport> for SessionRegistry {
-    type Result = Report;
-
-    fn handle(&mut self, _: GetReport, _: &mut Self::Context) -> Report {
-        let actors = self.counts.iter().map(|(name, (restarts, failed))| ActorReport {
-            name: name.clone(),
-            restarts: *restarts,
-            failed: *failed,
-        });
-        Report {
-            sessions: self.directory.sessions.len(),
-            workspaces: self.directory.workspaces.len(),
-            actors: actors.collect(),
-            ..self.report.clone()
         }
     }
 }

@@ -9,15 +9,15 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use actix::prelude::*;
+use futures::future::{BoxFuture, Shared};
 use protocol::Clock;
 use protocol::message::ModelRef;
 use protocol::project::{Project, ProjectTime};
-use protocol::session::FileDiff;
 use storage::config::change::Target;
 use storage::places::{Environment, Places};
 use storage::project::Identity;
-use storage::snapshot::{Snapshots, Unfit};
-use storage::{Change, Journal, Origin, Record, StorageError, Store};
+use storage::snapshot::Unfit;
+use storage::{Change, Journal, Origin, Record, Store};
 use tokio::runtime::Handle;
 use tokio::sync::{oneshot, watch};
 use tokio::time::Instant;
@@ -32,6 +32,7 @@ pub mod flags;
 pub mod instructions;
 pub mod languages;
 pub mod setup;
+mod snapshots;
 pub mod sources;
 mod toolbox;
 
@@ -39,6 +40,7 @@ pub use catalogue::Vendors;
 use instructions::pages::{Need, Pages};
 pub use providers::{auth, models};
 pub use setup::{Answerer, ChoiceError, Setup, SetupError, Wish};
+pub use snapshots::{ChangedFiles, DiffSnapshots, Freshness, TakeSnapshot};
 pub use sources::{OfferTools, Patience, Toolkit};
 
 use crate::mcp_host::{Configure, McpHost, McpShared};
@@ -107,44 +109,6 @@ pub struct LearnWindow {
     pub model: ModelRef,
     /// All of a request and its answer.
     pub tokens: u64,
-}
-
-/// Take a snapshot of the files, or give the last one. None where there are none: no repository, snapshots switched
-/// off, or git failed.
-#[derive(Message)]
-#[rtype(result = "Option<String>")]
-pub struct TakeSnapshot {
-    /// How old it may be.
-    pub freshness: Freshness,
-}
-
-/// How old a snapshot may be.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Freshness {
-    /// Any that was taken in this life of the workspace.
-    Any,
-    /// None taken before now.
-    Now,
-}
-
-/// What differs between two snapshots?
-#[derive(Message)]
-#[rtype(result = "Result<Vec<FileDiff>, StorageError>")]
-pub struct DiffSnapshots {
-    /// The older one.
-    pub from: String,
-    /// The newer one.
-    pub to: String,
-}
-
-/// Which files (absolute paths) differ between two snapshots?
-#[derive(Message)]
-#[rtype(result = "Result<Vec<String>, StorageError>")]
-pub struct ChangedFiles {
-    /// The older one.
-    pub from: String,
-    /// The newer one.
-    pub to: String,
 }
 
 /// Change a settings file of the directory, or of all. Answered with the file when it is written.
@@ -222,6 +186,8 @@ pub struct Workspace {
     hosted: Option<Hosted>,
     /// The last snapshot of this life.
     snapshot: Option<String>,
+    /// The one that is being taken.
+    taking: Option<Shared<BoxFuture<'static, Option<String>>>>,
     /// Why there are none, told once.
     unfit: Option<Unfit>,
     /// Resolves when the snapshot work before has ended: one at a time, in order.
@@ -251,6 +217,7 @@ impl Workspace {
             is_fetching: false,
             hosted: None,
             snapshot: None,
+            taking: None,
             unfit: None,
             turn: None,
             mcp: None,
@@ -308,46 +275,6 @@ impl Workspace {
         let origin = Arc::new(Origin { directory: "global".into(), project: project.id.clone() });
         let changes = vec![Change::Project(project)];
         self.deps.journal.record(Record { fence: None, origin, changes, room: None }).detach();
-    }
-
-    fn snapshots(&mut self) -> Option<Snapshots> {
-        let setup = self.setup.as_ref()?;
-        let off = setup.config().snapshot == Some(false);
-        if off || !setup.identity.is_repository {
-            return None;
-        }
-        let (places, worktree) = (&self.deps.places, &setup.identity.worktree);
-        let limits = setup.config().troupe.snapshot;
-        match Snapshots::of(&places.snapshots(), &setup.identity.project_id, worktree, &places.home, limits) {
-            Ok(snapshots) => Some(snapshots),
-            Err(reason) => {
-                if self.unfit.replace(reason) != Some(reason) {
-                    let worktree = worktree.display();
-                    tracing::warn!(%worktree, %reason, "no snapshots are taken here: what is done can't be undone");
-                }
-                None
-            }
-        }
-    }
-
-    /// Runs snapshot work on the I/O runtime, after all that was asked for before.
-    fn in_turn<T, F>(&mut self, work: F) -> impl Future<Output = Option<T>> + use<T, F>
-    where
-        T: Send + 'static,
-        F: Future<Output = T> + Send + 'static,
-    {
-        let before = self.turn.take();
-        let (done, after) = oneshot::channel();
-        self.turn = Some(after);
-        let task = self.deps.io.spawn(async move {
-            if let Some(before) = before {
-                let _ = before.await;
-            }
-            let result = work.await;
-            let _ = done.send(());
-            result
-        });
-        async move { task.await.ok() }
     }
 }
 
@@ -551,54 +478,5 @@ impl Handler<ChangeSettings> for Workspace {
                 })
                 .map_err(SetupError)
         })))
-    }
-}
-
-impl Handler<TakeSnapshot> for Workspace {
-    type Result = ResponseActFuture<Self, Option<String>>;
-
-    fn handle(&mut self, TakeSnapshot { freshness }: TakeSnapshot, _: &mut Self::Context) -> Self::Result {
-        if freshness == Freshness::Any && self.snapshot.is_some() {
-            return Box::pin(fut::ready(self.snapshot.clone()));
-        }
-        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(None)) };
-        let taken = self.in_turn(async move { snapshots.take().await });
-        Box::pin(taken.into_actor(self).map(|taken, workspace, _| match taken? {
-            Ok(tree) => {
-                workspace.snapshot = Some(tree.clone());
-                Some(tree)
-            }
-            Err(error) => {
-                tracing::warn!(%error, directory = %workspace.directory.display(), "no snapshot could be taken; the step goes on without");
-                None
-            }
-        }))
-    }
-}
-
-impl Handler<DiffSnapshots> for Workspace {
-    type Result = ResponseActFuture<Self, Result<Vec<FileDiff>, StorageError>>;
-
-    fn handle(&mut self, DiffSnapshots { from, to }: DiffSnapshots, _: &mut Self::Context) -> Self::Result {
-        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(Ok(Vec::new()))) };
-        let diff = self.in_turn(async move {
-            let changed = snapshots.contents(&from, &to).await?;
-            Ok(tokio::task::spawn_blocking(move || changes::diffs(changed)).await.unwrap_or_default())
-        });
-        Box::pin(diff.into_actor(self).map(|diff, _, _| diff.unwrap_or(Ok(Vec::new()))))
-    }
-}
-
-impl Handler<ChangedFiles> for Workspace {
-    type Result = ResponseActFuture<Self, Result<Vec<String>, StorageError>>;
-
-    fn handle(&mut self, ChangedFiles { from, to }: ChangedFiles, _: &mut Self::Context) -> Self::Result {
-        let Some(snapshots) = self.snapshots() else { return Box::pin(fut::ready(Ok(Vec::new()))) };
-        let changed = self.in_turn(async move { snapshots.changed(&from, &to).await });
-        Box::pin(changed.into_actor(self).map(|changed, workspace, _| {
-            let top = workspace.setup.as_ref().map(|setup| setup.identity.worktree.clone()).unwrap_or_default();
-            let absolute = |file: String| top.join(file).to_string_lossy().into_owned();
-            changed.unwrap_or(Ok(Vec::new())).map(|files| files.into_iter().map(absolute).collect())
-        }))
     }
 }

@@ -11,10 +11,42 @@ pub fn allow_more() {
     // SAFETY: both only read and write a struct of ours; called before any other thread is started.
     unsafe {
         let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < MOST {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 {
+            limit.rlim_cur = raised(limit.rlim_cur, limit.rlim_max);
             // Where it is refused, things stay as they are.
-            limit.rlim_cur = limit.rlim_max.min(MOST);
             libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
         }
+    }
+}
+
+/// Returns the soft limit there should be: never a lower one than there is.
+#[cfg(unix)]
+fn raised(soft: libc::rlim_t, hard: libc::rlim_t) -> libc::rlim_t {
+    soft.max(hard.min(MOST))
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_limit_rises_to_what_is_useful_and_allowed_and_never_falls() {
+        assert_eq!(raised(1024, libc::RLIM_INFINITY), MOST);
+        assert_eq!(raised(1024, 4096), 4096);
+        assert_eq!(raised(MOST * 4, libc::RLIM_INFINITY), MOST * 4);
+        assert_eq!(raised(libc::RLIM_INFINITY, libc::RLIM_INFINITY), libc::RLIM_INFINITY);
+    }
+
+    #[test]
+    fn the_process_gets_it() {
+        let now = || {
+            let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+            // SAFETY: it writes a struct of ours.
+            assert_eq!(unsafe { libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) }, 0);
+            limit
+        };
+        let before = now();
+        allow_more();
+        assert_eq!(now().rlim_cur, raised(before.rlim_cur, before.rlim_max));
     }
 }

@@ -102,6 +102,18 @@ ids! {
     SpillId = "tool";
 }
 
+impl EventId {
+    /// Returns when it was made (ms since the Unix epoch), as its mint counted: of the times its digits fit, the one
+    /// nearest to `near_ms`. None where it was made elsewhere.
+    pub fn minted_near(&self, near_ms: u64) -> Option<u64> {
+        const CYCLE: u64 = 1 << 36;
+        let digits = self.0.strip_prefix(Self::PREFIX)?.strip_prefix('_')?.get(..12)?;
+        let low = u64::from_str_radix(digits, 16).ok()? >> 12;
+        let first = near_ms.saturating_sub(CYCLE / 2);
+        Some(first + low.wrapping_sub(first) % CYCLE)
+    }
+}
+
 /// A tool call's id, as the model's vendor gave it (or made up where it gave none): any text.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -264,6 +276,18 @@ mod tests {
         let old = ids.message();
         clock.0.store(1_000, Ordering::Relaxed);
         assert!(Ids::new(clock, 5_000).message() > old);
+    }
+
+    #[test]
+    fn the_time_of_an_id_is_known_again_from_a_time_not_far_away() {
+        for ms in [5, 1_700_000_000_000, (27 << 36) - 1, 27 << 36] {
+            let id = at(ms).1.event();
+            for off in [0, 1, 1_000_000_000] {
+                assert_eq!(id.minted_near(ms + off), Some(ms), "{ms} from {off} later");
+                assert_eq!(id.minted_near(ms.saturating_sub(off)), Some(ms), "{ms} from {off} before");
+            }
+        }
+        assert_eq!(EventId::parse("evt_of-somebody-else").expect("an id").minted_near(5), None);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{Read, Seek, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use protocol::config::TroupeConfig;
 use rand::Rng;
@@ -15,6 +16,10 @@ use crate::places::Places;
 
 /// Longest path of a unix socket that every system takes, in bytes.
 const SOCKET_PATH: usize = 100;
+
+/// How often, and after which time, the lock of a dead owner is tried again.
+const TRIES: usize = 100;
+const AGAIN: Duration = Duration::from_millis(20);
 
 /// The data directory, owned by this process as long as this value lives.
 #[derive(Debug)]
@@ -49,7 +54,7 @@ impl DataDir {
             .write(true)
             .open(&path)
             .map_err(StorageError::file("opening", &path))?;
-        match lock.try_lock() {
+        match take(&lock, &path) {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let owner =
@@ -132,6 +137,32 @@ pub fn make_places(places: &Places) -> Result<(), StorageError> {
     make_private(&places.snapshots())
 }
 
+/// Locks the file. Where the owner it names is dead, a process that it had just begun to start holds the lock on for the
+/// moment until its own program runs: that is waited for.
+#[expect(clippy::disallowed_methods, reason = "at the start, when there is nothing else to do")]
+fn take(lock: &File, path: &Path) -> Result<(), TryLockError> {
+    for _ in 0..TRIES {
+        match lock.try_lock() {
+            Err(TryLockError::WouldBlock) if read_owner(path).is_some_and(|owner| is_dead(owner.pid)) => {
+                std::thread::sleep(AGAIN);
+            }
+            taken => return taken,
+        }
+    }
+    lock.try_lock()
+}
+
+#[cfg(unix)]
+fn is_dead(pid: u32) -> bool {
+    let Ok(pid) = i32::try_from(pid) else { return false };
+    nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) == Err(nix::errno::Errno::ESRCH)
+}
+
+#[cfg(not(unix))]
+fn is_dead(_: u32) -> bool {
+    false
+}
+
 fn read_owner(path: &Path) -> Option<Owner> {
     let mut text = String::new();
     File::open(path).ok()?.read_to_string(&mut text).ok()?;
@@ -171,6 +202,27 @@ mod tests {
         drop(first);
         assert_eq!(DataDir::owner(root.path()), None);
         assert_eq!(DataDir::own(root.path()).expect("owned again").id(), id);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_lock_of_a_dead_owner_is_waited_for() {
+        let root = tempfile::tempdir().expect("a directory");
+        let first = DataDir::own(root.path()).expect("owned");
+        let mut dead = std::process::Command::new("true").spawn().expect("started");
+        dead.wait().expect("ended");
+        let owner = Owner { pid: dead.id(), address: String::new(), socket: PathBuf::new() };
+        std::fs::write(root.path().join("troupe.lock"), serde_json::to_vec(&owner).expect("JSON")).expect("written");
+        let (path, begun) = (root.path().to_owned(), std::sync::Barrier::new(2));
+        std::thread::scope(|scope| {
+            let second = scope.spawn(|| {
+                begun.wait();
+                DataDir::own(&path).map(drop)
+            });
+            begun.wait();
+            drop(first);
+            second.join().expect("no panic").expect("owned");
+        });
     }
 
     #[test]

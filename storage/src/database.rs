@@ -8,12 +8,14 @@ use sqlx::migrate::MigrateError;
 use sqlx::sqlite::{SqliteConnectOptions, SqliteJournalMode, SqlitePoolOptions, SqliteSynchronous};
 use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 
-use crate::error::{StorageError, is_damage};
+use crate::error::{StorageError, is_damage, is_missing};
 
 mod damage;
 mod salvage;
 
 pub(crate) use damage::Damage;
+#[cfg(test)]
+pub(crate) use salvage::schema::pages as schema_pages;
 
 static MIGRATIONS: sqlx::migrate::Migrator = sqlx::migrate!();
 
@@ -49,7 +51,10 @@ impl Database {
                 tracing::error!(%error, path = %path.display(), kept = %kept.display(), "the database is damaged; a copy is kept");
                 let database = Self::open_sound(path, durability).await?;
                 if damaged == Damaged::Salvage && !is_emptied {
-                    salvage::carry_over(&kept, &mut database.writer().await?).await;
+                    let rows = salvage::carry_over(&kept, path, &mut database.writer().await?).await;
+                    say_what_came_over(&kept, rows);
+                } else {
+                    tracing::error!(kept = %kept.display(), "nothing was carried over from the damaged database");
                 }
                 Ok(database)
             }
@@ -105,6 +110,19 @@ impl Database {
     }
 }
 
+fn say_what_came_over(kept: &Path, rows: u64) {
+    let kept = kept.display();
+    if rows == 0 {
+        tracing::error!(
+            %kept,
+            "nothing of the damaged database could be read, so this one is empty: put a backup in its place while \
+             troupe is stopped, or go on with the empty one; the damaged file is kept"
+        );
+    } else {
+        tracing::error!(%kept, rows, "what could be read of the damaged database is here; the damaged file is kept");
+    }
+}
+
 /// Brings the file to this version and looks at the root page of each table, so that a broken file is known now.
 async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), StorageError> {
     MIGRATIONS.run(&mut *connection).await.map_err(|source| match source {
@@ -112,7 +130,12 @@ async fn prepare(path: &Path, connection: &mut SqliteConnection) -> Result<(), S
         source => StorageError::Migration { path: path.to_owned(), source },
     })?;
     for table in salvage::TABLES {
-        sqlx::query(sqlx::AssertSqlSafe(format!("select 1 from {table} limit 1"))).execute(&mut *connection).await?;
+        let looked = sqlx::query(sqlx::AssertSqlSafe(format!("select 1 from {table} limit 1")));
+        looked.execute(&mut *connection).await.map_err(|error| match is_missing(&error) {
+            // All of them are made with the file.
+            true => StorageError::Damaged { path: path.to_owned() },
+            false => error.into(),
+        })?;
     }
     Ok(())
 }

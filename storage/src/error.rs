@@ -120,3 +120,8 @@ pub(crate) fn is_damage(error: &sqlx::Error) -> bool {
     let code = error.as_database_error().and_then(|error| error.code()).and_then(|code| code.parse::<u32>().ok());
     code.is_some_and(|code| matches!(code & 0xff, 11 | 26))
 }
+
+/// SQLITE_ERROR (1): of a statement that is right in itself, a table or column that isn't there.
+pub(crate) fn is_missing(error: &sqlx::Error) -> bool {
+    error.as_database_error().and_then(|error| error.code()).is_some_and(|code| code == "1")
+}

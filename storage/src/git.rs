@@ -1,7 +1,10 @@
 //! Runs git, bounded in time, with nothing of the caller's git environment.
 
+#[cfg(unix)]
+mod stall;
+
 use std::ffi::OsStr;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
@@ -17,6 +20,7 @@ const LIMIT: Duration = Duration::from_secs(60);
 #[derive(Debug)]
 pub struct Git {
     command: Command,
+    directory: PathBuf,
     name: String,
     input: Option<Vec<u8>>,
 }
@@ -59,7 +63,7 @@ impl Git {
             .kill_on_drop(true);
         #[cfg(target_os = "linux")]
         die_with_us(&mut command);
-        Self { command, name: name.to_owned(), input: None }
+        Self { command, directory: directory.to_owned(), name: name.to_owned(), input: None }
     }
 
     /// Adds an argument.
@@ -94,7 +98,7 @@ impl Git {
             }
         };
         let both = async { tokio::join!(feed, child.wait_with_output()).1 };
-        match tokio::time::timeout(LIMIT, both).await {
+        match tokio::time::timeout(LIMIT, relieved(self.directory, both)).await {
             Ok(Ok(output)) => Ok(GitOutput {
                 success: output.status.success(),
                 stdout: output.stdout,
@@ -120,6 +124,17 @@ impl Git {
     pub async fn line(self) -> Result<String, StorageError> {
         Ok(String::from_utf8_lossy(&self.stdout().await?).trim().to_owned())
     }
+}
+
+/// Waits for git's end, and sees to it that what it waits for has one.
+async fn relieved<T>(directory: PathBuf, end: impl Future<Output = T>) -> T {
+    #[cfg(unix)]
+    return tokio::select! {
+        ended = end => ended,
+        never = stall::relieve(directory) => never,
+    };
+    #[cfg(not(unix))]
+    end.await
 }
 
 /// Lets the kernel end git when this process is killed: it starts no children of its own, and one that went on would

@@ -1,6 +1,7 @@
 //! What can be read. Reads see what is committed, so never less than what was told or acknowledged.
 
 mod ask;
+mod broken;
 mod event;
 mod message;
 mod seen_file;
@@ -8,8 +9,10 @@ mod session;
 mod spent;
 mod turn;
 
+use protocol::EventId;
 use serde::de::DeserializeOwned;
-use sqlx::SqlitePool;
+use sqlx::sqlite::SqliteRow;
+use sqlx::{Row, SqlitePool};
 
 use crate::database::{Damage, Database};
 use crate::error::StorageError;
@@ -33,17 +36,27 @@ impl Store {
     }
 
     /// Returns the newest time the database holds (ms since the Unix epoch; 0 when it is empty): ids made later must
-    /// come after it.
+    /// come after it. Where a clock was set back, ids went on and times did not, so the id of the newest event counts.
     pub async fn newest_time(&self) -> Result<u64, StorageError> {
         let newest: i64 = sqlx::query_scalar(
             "select max(coalesce((select max(time_created) from message), 0), \
-             coalesce((select max(time_updated) from session), 0), \
-             coalesce((select time from event order by row desc limit 1), 0))",
+             coalesce((select max(time_updated) from session), 0))",
         )
         .fetch_one(&self.pool)
         .await
         .map_err(|error| self.damage.note(error))?;
-        Ok(newest.max(0) as u64)
+        let newest: u64 = newest.try_into().unwrap_or(0);
+        let last = sqlx::query("select id, time from event order by row desc limit 1").fetch_optional(&self.pool).await;
+        // A bad page there is mended by the next start; this one needs none of it.
+        let last = last.map_err(|error| self.damage.note(error)).inspect_err(|error| {
+            tracing::error!(%error, "the newest event can't be read: new ids may sort before old ones");
+        });
+        let time_of = |row: &SqliteRow| {
+            let time: u64 = row.try_get::<i64, _>(1).ok()?.try_into().ok()?;
+            let minted = EventId::parse(row.try_get(0).ok()?).ok()?.minted_near(time);
+            Some(time.max(minted.unwrap_or(0)))
+        };
+        Ok(last.ok().flatten().as_ref().and_then(time_of).map_or(newest, |time| time.max(newest)))
     }
 }
 

@@ -183,6 +183,52 @@ async fn a_hook_that_blocks_its_process_costs_no_turn() {
     until_warned(&world, &["bad.js", "stuck"]).await;
 }
 
+/// Gives commands until one sees the good plugin, and returns what is warned of then.
+async fn until_good(world: &World, session: &str) -> Vec<String> {
+    let calls = async {
+        loop {
+            let part = world.call_in(session, "bash", bash("echo it is $GOOD")).await;
+            if completed(&part)["output"] == "it is good\n" {
+                return warnings(world).await;
+            }
+        }
+    };
+    tokio::time::timeout(PATIENCE, calls).await.expect("the good plugin in time")
+}
+
+#[tokio::test]
+async fn a_plugin_that_never_lets_its_process_go_on_is_left_out_and_the_others_run() {
+    let limits = json!({ "troupe": { "plugins": { "hook_ms": 100, "load_ms": 2000 } } });
+    for endless in [
+        r#"export const Bad = async () => ({ "shell.env": async () => { for (;;); } })"#,
+        r#"export const Bad = async () => ({ "event": async () => { for (;;); } })"#,
+        "for (;;);",
+    ] {
+        let files = [(".opencode/plugin/bad.js", endless), (".opencode/plugin/good.js", GOOD)];
+        let world = world(limits.clone(), &files).await;
+        let session = world.wire.create_session().await;
+        let warned = until_good(&world, &session).await;
+        let left_out = warned.iter().filter(|w| w.contains("bad.js") && w.contains("left out")).count();
+        assert_eq!(left_out, 1, "{endless}: {warned:#?}");
+        assert!(!warned.iter().any(|warning| warning.contains("good.js")), "{endless}: {warned:#?}");
+    }
+}
+
+#[tokio::test]
+async fn a_custom_tool_that_never_ends_is_ended_by_an_abort_and_its_process_comes_again() {
+    let spin = r#"export default { description: "Spins", args: {}, execute: () => { for (;;); } }"#;
+    let files = [(".opencode/tool/spin.js", spin), (".opencode/plugin/good.js", GOOD)];
+    let world = world(json!({}), &files).await;
+    let session = world.wire.create_session().await;
+    let mut events = world.events().await;
+    world.wire.prompt_async(&session, &calling([("spin", json!({}))])).await;
+    events.wait(|event| event["properties"]["part"]["state"]["status"] == "running").await;
+    world.wire.abort(&session).await;
+    events.until_idle(&session).await;
+    until_good(&world, &session).await;
+    until_warned(&world, &["spin"]).await;
+}
+
 #[tokio::test]
 async fn a_hook_that_kills_its_process_costs_no_turn_and_is_left_out_in_the_end() {
     let bad = r#"export const Bad = async () => ({ "shell.env": async () => process.kill(process.pid, "SIGKILL") })"#;

@@ -328,6 +328,40 @@ async fn the_same_prompt_sent_twice_is_one_prompt_and_its_id_with_other_words_is
 }
 
 #[tokio::test]
+async fn ids_that_another_session_or_message_has_are_refused_and_change_nothing() {
+    let world = World::start().await;
+    world.model.script("mine", [Step::text("done")]);
+    let (mine, theirs) = (world.wire.create_session().await, world.wire.create_session().await);
+    let mut body = prompt("mine");
+    body["messageID"] = json!("msg_0123456789abABCDEFGHIJKLMN");
+    body["parts"][0]["id"] = json!("prt_0123456789abABCDEFGHIJKLMN");
+    world.wire.prompt_with(&mine, body.clone()).await;
+    let stored = world.wire.messages(&mine).await;
+
+    let shell = json!({ "messageID": body["messageID"], "command": "true", "agent": "build" });
+    let mut other_message = body.clone();
+    other_message["messageID"] = json!("msg_ffff456789abABCDEFGHIJKLMN");
+    let mut no_message = body.clone();
+    no_message.as_object_mut().expect("an object").remove("messageID");
+    for (session, route, body) in [
+        (&theirs, "message", &body),
+        (&theirs, "prompt_async", &body),
+        (&theirs, "shell", &shell),
+        (&theirs, "prompt_async", &other_message),
+        (&mine, "prompt_async", &other_message),
+        (&mine, "prompt_async", &no_message),
+    ] {
+        let (status, answer) = world.wire.post(&format!("/session/{session}/{route}"), body.clone()).await;
+        assert_eq!(status, 409, "{route}: {answer}");
+        assert!(answer.to_string().contains("0123456789abABCDEFGHIJKLMN"), "{answer}");
+    }
+    assert_eq!(world.wire.messages(&mine).await, stored);
+    assert_eq!(world.wire.messages(&theirs).await, Vec::<Value>::new());
+    assert_eq!(world.model.requests().len(), 1);
+    world.wire.prompt(&theirs, "still alive").await;
+}
+
+#[tokio::test]
 async fn messages_cannot_be_taken_out_while_prompts_wait() {
     let world = World::start().await;
     let gate = Gate::new();

@@ -39,6 +39,30 @@ pub enum Hook {
 }
 
 impl Hook {
+    /// All of them.
+    pub const ALL: [Self; 15] = [
+        Self::ChatMessage,
+        Self::ChatParams,
+        Self::ChatHeaders,
+        Self::CommandBefore,
+        Self::CompactionAutocontinue,
+        Self::Event,
+        Self::MessagesTransform,
+        Self::PermissionAsk,
+        Self::SessionCompacting,
+        Self::ShellEnv,
+        Self::SystemTransform,
+        Self::TextComplete,
+        Self::ToolDefinition,
+        Self::ToolBefore,
+        Self::ToolAfter,
+    ];
+
+    /// Returns whether this is the name of one.
+    pub fn is_name(name: &str) -> bool {
+        Self::ALL.iter().any(|hook| hook.as_str() == name)
+    }
+
     /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {

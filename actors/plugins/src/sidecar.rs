@@ -34,8 +34,11 @@ pub(crate) use talk::FromCall;
 const LONGEST: usize = 64 * 1024 * 1024;
 /// Messages that wait to be written.
 const QUEUE: usize = 256;
-/// What a hook may take longer than its limit before the process counts as stuck.
-const SLACK: Duration = Duration::from_secs(1);
+/// What a hook may take longer than its limit before the process counts as stuck; and how long a process whose call was
+/// given up may say nothing.
+const SLACK: Duration = Duration::from_secs(2);
+/// What the sidecar says it is at while it loads something.
+const LOADING: &str = "load";
 /// Largest event that plugins are told of, in bytes.
 const LARGEST_EVENT: usize = 1024 * 1024;
 
@@ -126,10 +129,20 @@ pub struct At {
 pub struct Ending {
     /// What is seen from outside: an exit code, a signal, or that it was stuck.
     pub how: String,
+    /// Nothing was heard from it, so it was killed.
+    pub was_stuck: bool,
     /// Whose code ran last.
     pub at: Option<At>,
     /// The last line it wrote to its standard error.
     pub said: Option<String>,
+}
+
+impl Ending {
+    /// Returns the plugin that held its process up in a hook, or while it was loaded: it would again.
+    pub fn blocker(&self) -> Option<&str> {
+        let At { plugin, name } = self.at.as_ref().filter(|_| self.was_stuck)?;
+        (name == LOADING || Hook::is_name(name)).then_some(plugin)
+    }
 }
 
 impl std::fmt::Display for Ending {
@@ -198,7 +211,7 @@ struct Shared {
     outgoing: mpsc::Sender<Vec<u8>>,
     pending: Mutex<HashMap<u64, Pending>>,
     next_id: AtomicU64,
-    at: Mutex<Option<At>>,
+    at: watch::Sender<Option<At>>,
     problems: mpsc::Sender<Problem>,
     ended: watch::Receiver<Option<Ending>>,
     /// Cancelled: nothing is heard from it, so it is killed.
@@ -253,7 +266,7 @@ impl Sidecar {
             outgoing,
             pending: Mutex::default(),
             next_id: AtomicU64::new(1),
-            at: Mutex::default(),
+            at: watch::Sender::default(),
             problems,
             ended,
             stuck: CancellationToken::new(),
@@ -274,7 +287,7 @@ impl Sidecar {
         let shared = Arc::downgrade(&self.shared);
         let mut ended = self.shared.ended.clone();
         async move {
-            let gone = Ending { how: "it is gone".into(), at: None, said: None };
+            let gone = Ending { how: "it is gone".into(), was_stuck: false, at: None, said: None };
             let ending = ended.wait_for(Option::is_some).await.map(|ending| ending.clone());
             drop(shared);
             ending.ok().flatten().unwrap_or(gone)
@@ -288,9 +301,6 @@ impl Sidecar {
 
     /// Runs a hook for each of `calls` (input, output): of all plugins that have it, in order.
     pub(crate) async fn hook(&self, hook: Hook, calls: &[(Value, Value)]) -> Result<Outcome, RequestError> {
-        let runs = u32::try_from(self.count(hook).max(1)).unwrap_or(u32::MAX);
-        // One that never comes back is skipped by the sidecar itself; this one is for a process that is stuck.
-        let limit = self.limits.hook.saturating_mul(runs) + SLACK;
         let params = json!({
             "name": hook.as_str(),
             "calls": calls,
@@ -298,7 +308,8 @@ impl Sidecar {
             "refuses": hook.refuses(),
         });
         let request = self.shared.request("hook", params, None).await?;
-        let value = match request.answer(limit).await {
+        // One that never comes back is skipped by the sidecar itself; this one is for a process that is stuck.
+        let value = match request.while_it_goes_on(self.limits.hook + SLACK).await {
             Err(RequestError::OutOfTime(_)) => {
                 self.shared.stuck.cancel();
                 return Err(RequestError::Ended(self.shared.ending().await));
@@ -364,16 +375,16 @@ async fn load(shared: &Arc<Shared>, start: &Start) -> Result<Contents, StartErro
         limit: start.limits.load.as_millis() as u64,
     };
     let params = serde_json::to_value(settings).map_err(|e| StartError::Refused(e.to_string()))?;
-    let count = u32::try_from(start.found.tools.len() + start.found.plugins.len() + 1).unwrap_or(u32::MAX);
-    let limit = start.limits.load.saturating_mul(count) + SLACK;
-    let answer = async { shared.request("load", params, None).await?.answer(limit).await };
+    let limit = start.limits.load + SLACK;
+    let answer = async { shared.request("load", params, None).await?.while_it_goes_on(limit).await };
     match answer.await {
         Ok(contents) => serde_json::from_value(contents).map_err(|e| StartError::Refused(e.to_string())),
         Err(RequestError::Ended(ending)) => Err(StartError::Ended(ending)),
         Err(RequestError::Failed(message)) => Err(StartError::Refused(message)),
         Err(RequestError::OutOfTime(_)) => {
             let how = format!("stuck for {} ms", limit.as_millis());
-            Err(StartError::Ended(Ending { how, at: lock(&shared.at).clone(), said: None }))
+            let at = shared.at.borrow().clone();
+            Err(StartError::Ended(Ending { how, was_stuck: true, at, said: None }))
         }
     }
 }
@@ -398,9 +409,17 @@ impl Request {
         }
     }
 
-    /// Waits for the answer for at most so long.
-    pub async fn answer(mut self, limit: Duration) -> Result<Value, RequestError> {
-        tokio::time::timeout(limit, self.wait()).await.unwrap_or(Err(RequestError::OutOfTime(limit)))
+    /// Waits for the answer, for at most so long after each sign that the process goes from one thing to the next.
+    pub async fn while_it_goes_on(mut self, limit: Duration) -> Result<Value, RequestError> {
+        let mut at = self.shared.at.subscribe();
+        loop {
+            tokio::select! {
+                biased;
+                answer = self.wait() => return answer,
+                Ok(()) = at.changed() => {}
+                () = tokio::time::sleep(limit) => return Err(RequestError::OutOfTime(limit)),
+            }
+        }
     }
 
     /// Tells the sidecar that the answer is not wanted any more; it is still given.
@@ -413,9 +432,17 @@ impl Request {
 
 impl Drop for Request {
     fn drop(&mut self) {
-        lock(&self.shared.pending).remove(&self.id);
-        if !self.is_answered {
-            self.cancel();
+        let given_up = lock(&self.shared.pending).remove(&self.id);
+        if self.is_answered {
+            return;
+        }
+        self.cancel();
+        // A call may never let anything else run in its process.
+        if given_up.is_some_and(|pending| pending.call.is_some())
+            && let Ok(runtime) = tokio::runtime::Handle::try_current()
+        {
+            let shared = self.shared.clone();
+            runtime.spawn(async move { shared.look_after().await });
         }
     }
 }
@@ -439,12 +466,23 @@ impl Shared {
         Ok(request)
     }
 
+    /// Ends the process if nothing is heard from it.
+    async fn look_after(self: &Arc<Self>) {
+        let Ok(mut ping) = self.request("ping", Value::Null, None).await else { return };
+        if tokio::time::timeout(SLACK, ping.wait()).await.is_err() {
+            self.stuck.cancel();
+        }
+    }
+
     /// How it ended, for one who knows that it does.
     async fn ending(&self) -> Ending {
         let mut ended = self.ended.clone();
         let known = tokio::time::timeout(SLACK, ended.wait_for(Option::is_some)).await;
         let known = known.ok().and_then(|ending| ending.ok().and_then(|ending| ending.clone()));
-        known.unwrap_or_else(|| Ending { how: "it does not answer".into(), at: lock(&self.at).clone(), said: None })
+        known.unwrap_or_else(|| {
+            let (at, was_stuck) = (self.at.borrow().clone(), self.stuck.is_cancelled());
+            Ending { how: "it does not answer".into(), was_stuck, at, said: None }
+        })
     }
 }
 

@@ -1,6 +1,7 @@
 //! What the tests of all formats share: a request, events in short, answers played in pieces, a server of raw HTTP.
 
 mod histories;
+mod laws;
 mod server;
 
 use std::sync::Arc;
@@ -18,6 +19,7 @@ use serde_json::Value;
 use sse::{BATCH, SseEvent, SseRequest, batches, recorded};
 
 pub(crate) use histories::{any_request, tools};
+pub(crate) use laws::decoder_laws;
 pub(crate) use server::{ask, body, server};
 
 use crate::decode::{Decode, Run};

@@ -3,6 +3,7 @@ use std::collections::HashSet;
 use futures::future::BoxFuture;
 use pretty_assertions::assert_eq;
 use protocol::config::{Damaged, Durability};
+use protocol::permission::{Reply, Scope};
 use protocol::{JsonMap, Session as Info, SystemClock};
 use serde_json::json;
 use storage::{Database, Frame, Sink};
@@ -139,6 +140,19 @@ async fn a_reply_reaches_the_asker_after_it_is_stored_and_a_second_one_is_a_conf
     assert_eq!(world.reply(&id, Reply::Once, None, Scope::Session).await, Err(ReplyError::Answered(id)));
     let unknown = world.reply("per_x", Reply::Once, None, Scope::Session).await;
     assert_eq!(unknown, Err(ReplyError::NotFound("per_x".into())));
+}
+
+#[actix::test]
+async fn what_is_shown_as_waiting_is_stored() {
+    let mut world = World::new().await;
+    let session = world.session("p").await;
+    let store = Store::new(&world.database);
+    for count in 1..=20 {
+        let asker = world.asker(&session, "build", &asks());
+        let _verdict = world.ask(&asker, "ls").await;
+        assert_eq!(world.waiting().await.len(), count);
+        assert_eq!(store.asks().await.expect("read").len(), count);
+    }
 }
 
 #[actix::test]

@@ -1,11 +1,12 @@
 //! Stopping what runs: an abort, and the end of the session.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use protocol::event::interrupted;
 use protocol::part::Ran;
-use protocol::{Message, MessageId, Part, PartKind, SessionError, ToolState};
+use protocol::{Message, MessageId, Part, PartId, PartKind, SessionError, ToolState};
 use storage::Change;
 
 use super::background::Wakes;
@@ -15,6 +16,10 @@ use crate::permission_broker::{DropApprovals, Withdraw};
 use crate::processor::TakeOpenPart;
 use crate::session_registry::Leave;
 use crate::tool_executor::{AbortCalls, CallEnded, Outcome};
+use crate::workspace::{Freshness, TakeSnapshot};
+
+/// Most time an abort waits for the snapshot that its step began with.
+const SNAPSHOT_WAIT: Duration = Duration::from_millis(400);
 
 /// What a call that was cut off says to the model.
 const CUT_OFF: &str = "The call was aborted before it was done.";
@@ -23,6 +28,8 @@ const CUT_OFF: &str = "The call was aborted before it was done.";
 struct Stopped {
     /// What its end was going to store.
     unsaved: Vec<Change>,
+    /// The beginning of its step, and the tree it began with, where that came only now.
+    began_with: Option<(MessageId, PartId, String)>,
     /// The part that was being written, whole: what was shown of it may not be stored yet.
     last_words: Option<Arc<Part>>,
     /// How its calls ended, as far as they did so in time.
@@ -35,14 +42,25 @@ impl Session {
     /// Begins a new epoch and drops what runs.
     fn stop_all(&mut self) -> impl Future<Output = Stopped> + use<> {
         self.state.fence = self.deps.journal.fence(&self.id);
+        let mut bare = None;
         let (processor, unsaved) = match std::mem::replace(&mut self.state.stage, Stage::Aborting) {
-            Stage::Stepping(step) => (step.processor, Vec::new()),
+            Stage::Stepping(step) => {
+                bare = step.without_snapshot();
+                (step.processor, Vec::new())
+            }
             Stage::Closing(unsaved) => (None, unsaved),
             _ => (None, Vec::new()),
         };
+        let workspace = self.deps.workspace.clone();
+        let tree = async move {
+            let (message, part) = bare?;
+            let taken = workspace.send(TakeSnapshot { freshness: Freshness::Any });
+            let tree = tokio::time::timeout(SNAPSHOT_WAIT, taken).await.ok()?.ok().flatten()?;
+            Some((message, part, tree))
+        };
         let executor = self.state.executor.take();
         let withdrawn = self.deps.broker.send(Withdraw(self.id.clone()));
-        async move {
+        let stop = async move {
             let last_words = match &processor {
                 Some(processor) => processor.address.send(TakeOpenPart).await.ok().flatten(),
                 None => None,
@@ -53,7 +71,11 @@ impl Session {
                 Some(executor) => executor.address.send(AbortCalls).await.unwrap_or_default(),
                 None => Vec::new(),
             };
-            Stopped { unsaved, last_words, ended, withdrawn }
+            (last_words, withdrawn, ended)
+        };
+        async move {
+            let (began_with, (last_words, withdrawn, ended)) = tokio::join!(tree, stop);
+            Stopped { unsaved, began_with, last_words, ended, withdrawn }
         }
     }
 
@@ -169,6 +191,8 @@ impl Handler<Abort> for Session {
         Box::pin(running.into_actor(self).then(move |stopped, session, _| {
             session.state.history.extend_part(stopped.last_words);
             let mut changes = stopped.unsaved;
+            changes
+                .extend(stopped.began_with.map(|(message, part, tree)| session.begun_with(message, part, Some(tree))));
             // It came when all was said: the turn ends as it was about to.
             let is_answered = session.state.turn.is_some() && session.is_answered();
             changes.extend(stopped.withdrawn);

@@ -62,6 +62,9 @@ pub enum CommandError {
     /// The id is taken by something else.
     #[error("message id {0} is taken by another message; send it with a new id")]
     Taken(MessageId),
+    /// The id is taken by a part of something else.
+    #[error("part id {0} is taken by a part of another message; send it with a new id")]
+    TakenPart(PartId),
     /// It can't be done as it was asked.
     #[error("{0}")]
     Invalid(String),

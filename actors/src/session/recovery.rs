@@ -70,6 +70,8 @@ pub struct Rerun {
 /// Settles what is open. `history` and `turns` are brought to the state that `changes` store.
 pub fn settle(history: &mut History, turns: &mut Vec<TurnRow>, situation: &Situation<'_>) -> Settled {
     let mut settled = Settled::default();
+    // One whose row is broken: there is nothing to answer.
+    close(turns, &mut settled, |turn| history.get(&turn.message_id).is_none());
     let running = begun(history, turns);
     // A wait for a person counts nothing.
     let raise = u32::from(!situation.waits_for_person);

@@ -66,6 +66,12 @@ pub(super) enum StepKind {
 }
 
 impl Step {
+    /// Returns its beginning, where that is told and the tree it began with isn't.
+    pub(super) fn without_snapshot(&self) -> Option<(MessageId, PartId)> {
+        let part = self.start_part.clone()?;
+        self.snapshot.is_none().then(|| (self.message_id.clone(), part))
+    }
+
     /// Takes out what its summary will stand for.
     pub(super) fn take_plan(mut self) -> (Self, Option<Plan>) {
         match std::mem::replace(&mut self.kind, StepKind::Answer) {
@@ -282,13 +288,25 @@ impl Session {
         let Stage::Stepping(step) = &mut self.state.stage else { return };
         step.awaits_snapshot = true;
         let message_id = step.message_id.clone();
-        let tree = self.deps.workspace.send(TakeSnapshot { freshness: Freshness::Any });
-        let tree = async move { tokio::time::timeout(SNAPSHOT_WAIT, tree).await.ok()?.ok().flatten() };
-        ctx.spawn(tree.into_actor(self).map(move |tree, session, ctx| {
+        let mut tree = Box::pin(self.deps.workspace.send(TakeSnapshot { freshness: Freshness::Any }));
+        let waited = async move { tokio::time::timeout(SNAPSHOT_WAIT, &mut tree).await.map_err(|_| tree) };
+        ctx.spawn(waited.into_actor(self).map(move |waited, session, ctx| {
             if session.state.fence != fence {
                 return;
             }
-            session.note_snapshot(&message_id, tree);
+            match waited {
+                Ok(tree) => session.note_snapshot(&message_id, tree.ok().flatten()),
+                // The step may end without it; one that is still there then is told.
+                Err(late) => {
+                    let message_id = message_id.clone();
+                    let note = move |tree: Result<Option<String>, _>, session: &mut Self, _: &mut _| {
+                        if session.state.fence == fence {
+                            session.note_snapshot(&message_id, tree.ok().flatten());
+                        }
+                    };
+                    ctx.spawn(late.into_actor(session).map(note));
+                }
+            }
             if let Stage::Stepping(step) = &mut session.state.stage
                 && step.message_id == message_id
             {
@@ -312,13 +330,13 @@ impl Session {
 
     fn start_part(&mut self, id: PartId) -> Option<Change> {
         let Stage::Stepping(step) = &self.state.stage else { return None };
-        let part = Part {
-            id,
-            session_id: self.id.clone(),
-            message_id: step.message_id.clone(),
-            kind: PartKind::StepStart { snapshot: step.snapshot.clone() },
-        };
-        Some(self.put_part(part))
+        let (message_id, snapshot) = (step.message_id.clone(), step.snapshot.clone());
+        Some(self.begun_with(message_id, id, snapshot))
+    }
+
+    /// The beginning of a step, with the tree it began with.
+    pub(super) fn begun_with(&mut self, message_id: MessageId, id: PartId, snapshot: Option<String>) -> Change {
+        self.put_part(Part { id, session_id: self.id.clone(), message_id, kind: PartKind::StepStart { snapshot } })
     }
 
     /// Goes on with a step of which only calls are left to do.

@@ -4,6 +4,7 @@ mod body;
 mod html;
 mod reach;
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use base64::Engine;
@@ -11,8 +12,9 @@ use base64::prelude::BASE64_STANDARD;
 use protocol::config::Config;
 use protocol::part::FilePart;
 use protocol::{Action, JsonMap};
-use reqwest::Response;
 use reqwest::header::{ACCEPT, ACCEPT_LANGUAGE, CONTENT_TYPE, HeaderMap, USER_AGENT};
+use reqwest::redirect::Policy;
+use reqwest::{Client, Response};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -22,10 +24,13 @@ use crate::context::{Ask, ToolContext};
 use crate::error::ToolError;
 use crate::files::looking;
 use crate::tool::{Tool, ToolOutput, Traits};
-use reach::Reach;
+use reach::{Reach, Target};
 
 /// How long a fetch may take, unless the call says otherwise, and at most.
 const TIMEOUT_SECONDS: (f64, f64) = (30.0, 120.0);
+
+/// How long connecting may take.
+const CONNECT: Duration = Duration::from_secs(30);
 
 /// Most redirects from one host to another.
 const REDIRECTS: usize = 5;
@@ -98,12 +103,12 @@ impl Tool for WebFetch {
     async fn run(&self, input: WebFetchInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let url = parse(&input.url)?;
         let limit = limit(input.timeout)?;
-        let reach = reach::of(&url).await;
-        cx.ask(ask(&input, &url, reach, &cx.place.config)).await?;
+        let target = reach::of(url).await;
+        cx.ask(ask(&input, &target.url, target.reach, &cx.place.config)).await?;
         cx.begin().await?;
         tokio::select! {
             () = cx.cancel.cancelled() => Err(ToolError::Aborted),
-            page = tokio::time::timeout(limit, fetch(cx, url, reach, input.format)) => match page {
+            page = tokio::time::timeout(limit, fetch(cx, target, input.format)) => match page {
                 Ok(page) => show(cx, input, page?).await,
                 Err(_) => Err(ToolError::TimedOut { tool: Self::ID.into(), limit_ms: limit.as_millis() as u64 }),
             },
@@ -146,23 +151,25 @@ fn ask(input: &WebFetchInput, url: &Url, reach: Reach, config: &Config) -> Ask {
     }
 }
 
-async fn fetch(cx: &ToolContext, url: Url, reach: Reach, format: Format) -> Result<Page, ToolError> {
-    let mut url = url;
-    let mut response = get(cx, &url, format).await?;
-    // The client follows redirects on one host by itself and stops at others.
+async fn fetch(cx: &ToolContext, target: Target, format: Format) -> Result<Page, ToolError> {
+    let Target { reach, .. } = target;
+    let mut target = target;
+    let mut response = get(cx, &target, format).await?;
+    // The client may follow redirects on one host by itself; it stops at others.
     for _ in 0..REDIRECTS {
-        let Some(next) = reach::next(&url, &response)? else { break };
-        let there = reach::of(&next).await;
-        if there != Reach::Public && there != reach {
+        let Some(next) = reach::next(&target.url, &response)? else { break };
+        let there = reach::of(next).await;
+        if there.reach != Reach::Public && there.reach != reach {
             return Err(ToolError::failed(format!(
                 "{} leads to {}, which is not on the public web. Fetch that address itself if you mean it.",
-                body::shown(&url),
-                body::shown(&next)
+                body::shown(&target.url),
+                body::shown(&there.url)
             )));
         }
-        url = next;
-        response = get(cx, &url, format).await?;
+        target = there;
+        response = get(cx, &target, format).await?;
     }
+    let Target { url, .. } = target;
     let status = response.status();
     if status.is_redirection() && reach::next(&url, &response)?.is_some() {
         return Err(ToolError::failed(format!("{} could not be fetched: too many redirects.", body::shown(&url))));
@@ -176,14 +183,32 @@ async fn fetch(cx: &ToolContext, url: Url, reach: Reach, format: Format) -> Resu
     Ok(Page { content_type, bytes })
 }
 
-async fn get(cx: &ToolContext, url: &Url, format: Format) -> Result<Response, ToolError> {
-    let request = cx
-        .http
+async fn get(cx: &ToolContext, Target { url, addresses, .. }: &Target, format: Format) -> Result<Response, ToolError> {
+    let client = match (url.domain(), addresses) {
+        (Some(name), Some(addresses)) => pinned(name, addresses).map_err(|e| body::failure(url, &e))?,
+        _ => cx.http.clone(),
+    };
+    let request = client
         .get(url.clone())
         .header(USER_AGENT, AGENT)
         .header(ACCEPT, format.accept())
         .header(ACCEPT_LANGUAGE, "en-US,en;q=0.9");
-    request.send().await.map_err(|e| body::failure(url, &e))
+    request.send().await.map_err(|e| match addresses.as_deref() {
+        Some([]) if e.is_connect() => {
+            ToolError::failed(format!("{} could not be fetched: nobody knows its name.", body::shown(url)))
+        }
+        _ => body::failure(url, &e),
+    })
+}
+
+/// Returns a client that connects to these addresses where it is to connect to that name. Where a proxy is set it is
+/// the proxy that looks the name up.
+fn pinned(name: &str, addresses: &[SocketAddr]) -> Result<Client, reqwest::Error> {
+    let builder = || {
+        Client::builder().redirect(Policy::none()).connect_timeout(CONNECT).gzip(true).resolve_to_addrs(name, addresses)
+    };
+    // Where the machine has no root certificates `http:` works all the same.
+    builder().build().or_else(|_| builder().tls_certs_only([]).build())
 }
 
 fn header(headers: &HeaderMap) -> String {

@@ -7,8 +7,8 @@ use std::time::Duration;
 use actix_web::dev::Payload;
 use actix_web::http::header::CONTENT_TYPE;
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
-use bytes::BytesMut;
-use futures::StreamExt;
+use bytes::{Bytes, BytesMut};
+use futures::{Stream, StreamExt};
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
@@ -19,8 +19,6 @@ use crate::error::ApiError;
 const LIMIT: usize = 64 * 1024 * 1024;
 /// How long nothing of a body may come.
 const IDLE: Duration = Duration::from_secs(30);
-/// What is said then.
-const STALLED: &str = "the body did not come: nothing for 30 s";
 /// How much of a wrong value is shown, in characters.
 const SHOWN: usize = 200;
 
@@ -36,22 +34,31 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
         let is_named = request.headers().contains_key(CONTENT_TYPE);
         let mut payload = payload.take();
         Box::pin(async move {
-            let mut body = BytesMut::new();
-            loop {
-                let next = tokio::time::timeout(IDLE, payload.next()).await;
-                let Some(chunk) = next.map_err(|_| ApiError::payload(STALLED))? else { break };
-                let chunk = chunk.map_err(|error| ApiError::payload(format!("the body broke off: {error}")))?;
-                if body.len() + chunk.len() > LIMIT {
-                    return Err(ApiError::payload("the body is larger than 64 MiB"));
-                }
-                body.extend_from_slice(&chunk);
-            }
+            let body = collect(&mut payload, IDLE, LIMIT).await?;
             // Browsers may send other types across origins without asking first, so only JSON is taken.
             if is_named && !body.is_empty() && content_type != "application/json" {
                 return Err(ApiError::ContentType(content_type));
             }
             read(&body).map(Json)
         })
+    }
+}
+
+/// Takes a body of at most `limit` bytes, of which a part comes at least each `idle`.
+async fn collect<E: std::fmt::Display>(
+    payload: &mut (impl Stream<Item = Result<Bytes, E>> + Unpin),
+    idle: Duration,
+    limit: usize,
+) -> Result<BytesMut, ApiError> {
+    let mut body = BytesMut::new();
+    loop {
+        let stalled = |_| ApiError::payload(format!("the body did not come: nothing for {} s", idle.as_secs()));
+        let Some(chunk) = tokio::time::timeout(idle, payload.next()).await.map_err(stalled)? else { return Ok(body) };
+        let chunk = chunk.map_err(|error| ApiError::payload(format!("the body broke off: {error}")))?;
+        if body.len() + chunk.len() > limit {
+            return Err(ApiError::payload(format!("the body is larger than {} MiB", limit / 1024 / 1024)));
+        }
+        body.extend_from_slice(&chunk);
     }
 }
 
@@ -190,6 +197,22 @@ mod tests {
         assert!(of_none.starts_with("Expected { readonly \"type\": \"text\", ... } | "), "{of_none}");
         assert!(of_none.ends_with("got {\"type\":\"zzz\",\"text\":\"x\"}\n  at [\"parts\"][0]"), "{of_none}");
         assert_eq!(error::<PromptBody>(r#"{"parts":[{"text":"x"}]}"#), of_none.replace(r#""type":"zzz","#, ""));
+    }
+
+    #[actix_web::test]
+    async fn a_body_that_stalls_breaks_off_or_grows_too_large_is_refused() {
+        type Chunk = Result<Bytes, &'static str>;
+        let sent = |chunks: &[Chunk]| futures::stream::iter(chunks.to_vec());
+        let chunks: [Chunk; 2] = [Ok(Bytes::from_static(b"{\"a\":")), Ok(Bytes::from_static(b"1}"))];
+        let collected = collect(&mut sent(&chunks), IDLE, 7).await.expect("a body");
+        assert_eq!(&*collected, b"{\"a\":1}");
+
+        let refused = |result: Result<BytesMut, ApiError>| result.expect_err("refused").to_string();
+        let mut stalled = sent(&chunks[..1]).chain(futures::stream::pending());
+        assert!(refused(collect(&mut stalled, Duration::ZERO, LIMIT).await).contains("did not come"));
+        let mut broken = sent(&[chunks[0].clone(), Err("reset")]);
+        assert_eq!(refused(collect(&mut broken, IDLE, LIMIT).await), "the body broke off: reset");
+        assert!(refused(collect(&mut sent(&chunks), IDLE, 6).await).contains("larger than"));
     }
 
     proptest! {

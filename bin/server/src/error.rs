@@ -194,7 +194,7 @@ impl From<CommandError> for ApiError {
             CommandError::NotFound(_) | CommandError::NoMessage(_) | CommandError::NoPart(_) => Self::NotFound(message),
             CommandError::Choice(ChoiceError::NoCommand { .. }) => Self::NotFound(message),
             CommandError::Busy(id) => Self::Busy(id),
-            CommandError::Taken(_) => Self::Conflict(message),
+            CommandError::Taken(_) | CommandError::TakenPart(_) => Self::Conflict(message),
             CommandError::Invalid(_) | CommandError::Choice(_) => Self::payload(message),
             CommandError::Late => Self::Unavailable(message),
             CommandError::Unknown => Self::Unknown(message),

@@ -147,12 +147,13 @@ const PROJECT: &str = upsert!("project" ("id", "time_updated", "data")
 const SESSION: &str = upsert!("session" ("id", "project_id", "parent_id", "directory", "path", "title", "time_created", "time_updated", "touched", "data")
     values "value->>0, value->>1, value->>2, value->>3, value->>4, value->>5, value->>6, value->>7, value->>8, value->9" on "id"
     do "update set project_id = excluded.project_id, directory = excluded.directory, path = excluded.path, title = excluded.title, time_updated = excluded.time_updated, touched = excluded.touched, data = excluded.data");
+// A message or part of somebody else is refused by its rule that `data` isn't null, not changed.
 const MESSAGE: &str = upsert!("message" ("id", "session_id", "time_created", "data")
     values "value->>0, value->>1, value->>2, value->3" on "id"
-    do "update set data = excluded.data");
+    do "update set data = iif(session_id = excluded.session_id, excluded.data, null)");
 const PART: &str = upsert!("part" ("id", "message_id", "session_id", "data")
     values "value->>0, value->>1, value->>2, value->3" on "id"
-    do "update set data = excluded.data");
+    do "update set data = iif(message_id = excluded.message_id, excluded.data, null)");
 const STARTED: &str = "update part set started = 1 where id in (select value from json_each(?));";
 const TODO: &str = upsert!("todo" ("session_id", "data")
     values "value->>0, value->1" on "session_id"

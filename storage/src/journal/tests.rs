@@ -315,3 +315,56 @@ async fn a_foreign_lock_holds_up_what_is_stored_and_fails_none_of_it() {
 }
 
 mod damage;
+
+#[tokio::test]
+async fn messages_and_parts_of_others_are_not_written_over() {
+    let world = World::new().await;
+    let (mine, theirs) = (world.session(), world.session());
+    let [of_mine, of_theirs] = [&mine, &theirs].map(|session| world.journal.fence(&session.id));
+    let message = world.message(&mine);
+    let part = world.part(&message, "mine");
+    let changes = [
+        Change::SessionCreated(mine.clone()),
+        Change::MessageUpdated(message.clone()),
+        Change::PartUpdated(part.clone()),
+    ];
+    world.record(&of_mine, changes.to_vec()).await.expect("stored");
+    world.record(&of_theirs, vec![Change::SessionCreated(theirs.clone())]).await.expect("stored");
+    let Message::User(taken) = &*world.message(&theirs) else { panic!("no prompt") };
+    let taken = UserMessage { id: message.id().clone(), ..taken.clone() };
+    let refused = world.record(&of_theirs, vec![Change::MessageUpdated(Arc::new(Message::User(taken)))]);
+    assert!(matches!(refused.await, Err(JournalError::Refused(_))));
+    let other = world.message(&mine);
+    let moved = Part { message_id: other.id().clone(), ..(*part).clone() };
+    let refused = world.record(&of_mine, vec![Change::MessageUpdated(other), Change::PartUpdated(Arc::new(moved))]);
+    assert!(matches!(refused.await, Err(JournalError::Refused(_))));
+
+    let store = Store::new(&world.database);
+    let history = store.history(&mine.id).await.expect("read");
+    assert_eq!(
+        history.iter().map(|(m, parts)| (m.clone(), parts[0].part.clone())).collect::<Vec<_>>(),
+        [(message, part)]
+    );
+    assert!(store.history(&theirs.id).await.expect("read").is_empty());
+}
+
+#[tokio::test]
+async fn after_a_clock_was_set_back_ids_go_on_where_the_last_life_left_them() {
+    let world = World::new().await;
+    world.journal.close().await;
+    let hour = 60 * 60 * 1000;
+    // The clock was an hour ahead when the mint was made, and no stored time is.
+    let ahead = Arc::new(Ids::new(Arc::new(SystemClock), SystemClock.now_ms() + hour));
+    let journal = Journal::start(&world.database, world.kept.clone(), ahead.clone(), Arc::new(SystemClock));
+    let world = World { journal: journal.await.expect("a journal"), ids: ahead, ..world };
+    let session = world.session();
+    let message = world.message(&session);
+    let fence = world.journal.fence(&session.id);
+    let changes = vec![Change::SessionCreated(session.clone()), Change::MessageUpdated(message.clone())];
+    world.record(&fence, changes).await.expect("stored");
+    let newest = Store::new(&world.database).newest_time().await.expect("read");
+    let next = Ids::new(Arc::new(SystemClock), newest);
+    assert!(next.message() > *message.id());
+    assert!(next.session() < session.id, "newer sessions sort first");
+    assert!(newest < SystemClock.now_ms() + 2 * hour);
+}

@@ -56,6 +56,24 @@ async fn ignored_and_large_files_stay_out_and_the_projects_own_repository_is_unt
     assert!(status.contains("?? kept.txt"), "{status}");
 }
 
+#[cfg(unix)]
+#[tokio::test]
+async fn ignore_and_attribute_files_without_an_end_hold_up_no_snapshot() {
+    let (_root, work, snapshots) = world().await;
+    let before = snapshots.take().await.expect("a tree");
+    let fifo = |path: &str| {
+        nix::unistd::mkfifo(&work.join(path), nix::sys::stat::Mode::S_IRWXU).expect("a fifo");
+    };
+    std::fs::create_dir_all(work.join("deep/er")).expect("made");
+    std::fs::write(work.join("deep/er/a.txt"), "alpha\n").expect("written");
+    for path in [".gitattributes", "deep/.gitignore", "deep/er/.gitignore", "deep/er/.gitattributes"] {
+        fifo(path);
+    }
+    let after =
+        tokio::time::timeout(Duration::from_secs(30), snapshots.take()).await.expect("in time").expect("a tree");
+    assert_eq!(snapshots.changed(&before, &after).await.expect("names"), ["deep/er/a.txt"]);
+}
+
 #[tokio::test]
 async fn a_home_and_the_root_have_no_snapshots() {
     let (root, work, _) = world().await;

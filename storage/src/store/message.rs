@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use protocol::session::FileDiff;
-use protocol::{Message, MessageId, MessageWithParts, Part, SessionId};
+use protocol::{Message, MessageId, MessageWithParts, Part, PartId, SessionId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 use sqlx::Row;
 use sqlx::sqlite::SqliteRow;
 
-use super::{Store, parse};
+use super::{Store, broken, parse};
 use crate::error::StorageError;
 
 /// A message and its parts, as stored JSON.
@@ -68,31 +68,34 @@ impl Store {
         if more {
             rows.pop();
         }
-        let next = match rows.last() {
-            Some(oldest) if more => Some(Cursor { id: id_of(oldest)?, time: oldest.get::<i64, _>(1).max(0) as u64 }),
-            _ => None,
-        };
-        let ids: Vec<&str> = rows.iter().map(|row| row.get(0)).collect();
-        let mut parts = self.raw_parts(&ids).await?;
-        let mut messages = Vec::with_capacity(rows.len());
-        for row in rows.iter().rev() {
-            let id: &str = row.get(0);
-            messages.push(RawMessage { info: raw(id, row.get(2))?, parts: parts.remove(id).unwrap_or_default() });
+        let next = if more { rows.iter().rev().find_map(cursor) } else { None };
+        let rows: Vec<(&str, &SqliteRow)> =
+            rows.iter().rev().filter_map(|row| Some((broken::text("message", row, 0)?, row))).collect();
+        let ids: Vec<&str> = rows.iter().map(|(id, _)| *id).collect();
+        let mut parts = self.raw_parts(session, &ids).await?;
+        let mut messages: Vec<RawMessage> = Vec::with_capacity(rows.len());
+        for (id, row) in rows {
+            let info = broken::raw_of_kind("message", id, row, 2)
+                .or_else(|| stand_in(session, id, time_of(row, 1), &messages))
+                .map(|info| RawMessage { info, parts: parts.remove(id).unwrap_or_default() });
+            messages.extend(info);
         }
         Ok((messages, next))
     }
 
     /// Returns one message of a session, as stored JSON.
     pub async fn message(&self, session: &SessionId, id: &MessageId) -> Result<Option<RawMessage>, StorageError> {
-        let json: Option<String> = sqlx::query_scalar("select data from message where id = ? and session_id = ?")
+        let row = sqlx::query("select data, time_created from message where id = ? and session_id = ?")
             .bind(id.as_str())
             .bind(session.as_str())
             .fetch_optional(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        let Some(json) = json else { return Ok(None) };
-        let parts = self.raw_parts(&[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
-        Ok(Some(RawMessage { info: raw(id.as_str(), json)?, parts }))
+        let Some(row) = row else { return Ok(None) };
+        let parts = self.raw_parts(session, &[id.as_str()]).await?.remove(id.as_str()).unwrap_or_default();
+        let info = broken::raw_of_kind("message", id.as_str(), &row, 0)
+            .or_else(|| stand_in(session, id.as_str(), time_of(&row, 1), &[]));
+        Ok(info.map(|info| RawMessage { info, parts }))
     }
 
     /// Returns one message of a session with its parts.
@@ -126,8 +129,8 @@ impl Store {
         before: Option<&MessageId>,
     ) -> Result<Vec<Vec<FileDiff>>, StorageError> {
         let rows = sqlx::query(
-            "select id, data->'$.summary.diffs' from message where session_id = ?1 and data->>'role' = 'user' \
-             and json_array_length(data, '$.summary.diffs') > 0 \
+            "select id, iif(json_valid(data), data->'$.summary.diffs', '[]') from message where session_id = ?1 \
+             and iif(json_valid(data), data->>'role' = 'user' and json_array_length(data, '$.summary.diffs') > 0, false) \
              and (?2 is null or (time_created, id) < (select time_created, id from message where id = ?2)) \
              order by time_created, id",
         )
@@ -136,10 +139,11 @@ impl Store {
         .fetch_all(&self.pool)
         .await
         .map_err(|error| self.damage.note(error))?;
-        rows.iter().map(|row| parse("diff", row.get(0), row.get(1))).collect()
+        let diffs = |row: &SqliteRow| broken::parsed("diff", broken::text("message", row, 0)?, row, 1);
+        Ok(rows.iter().filter_map(diffs).collect())
     }
 
-    /// Returns all messages of a session and their parts, oldest first.
+    /// Returns all messages of a session and their parts, oldest first. What can't be read is left out.
     pub async fn history(&self, session: &SessionId) -> Result<Vec<(Arc<Message>, Vec<StoredPart>)>, StorageError> {
         let messages = sqlx::query("select id, data from message where session_id = ? order by time_created, id")
             .bind(session.as_str())
@@ -153,27 +157,41 @@ impl Store {
             .map_err(|error| self.damage.note(error))?;
         let mut parts: HashMap<&str, Vec<StoredPart>> = HashMap::new();
         for row in &rows {
-            let part: Part = parse("part", row.get(3), row.get(2))?;
-            let stored = StoredPart { part: Arc::new(part), started: row.get::<i64, _>(1) != 0 };
-            parts.entry(row.get(0)).or_default().push(stored);
+            let Some((message, id)) = broken::text("part", row, 0).zip(broken::text("part", row, 3)) else { continue };
+            let Some(part) = broken::parsed::<Part>("part", id, row, 2) else { continue };
+            let stored = StoredPart { part: Arc::new(part), started: row.try_get(1).is_ok_and(|n: i64| n != 0) };
+            parts.entry(message).or_default().push(stored);
         }
         let mut history = Vec::with_capacity(messages.len());
         for row in &messages {
-            let id: &str = row.get(0);
-            let message: Message = parse("message", id, row.get(1))?;
+            let Some(id) = broken::text("message", row, 0) else { continue };
+            let Some(message) = broken::parsed::<Message>("message", id, row, 1) else { continue };
             history.push((Arc::new(message), parts.remove(id).unwrap_or_default()));
         }
         Ok(history)
     }
 
-    /// Returns whether a session has a message with this id, and which session has it.
-    pub async fn session_of_message(&self, id: &MessageId) -> Result<Option<SessionId>, StorageError> {
-        let session: Option<String> = sqlx::query_scalar("select session_id from message where id = ?")
+    /// Returns whether another session has a message with this id.
+    pub async fn is_elsewhere(&self, session: &SessionId, id: &MessageId) -> Result<bool, StorageError> {
+        sqlx::query_scalar("select exists (select 1 from message where id = ? and session_id != ?)")
             .bind(id.as_str())
+            .bind(session.as_str())
+            .fetch_one(&self.pool)
+            .await
+            .map_err(|error| self.damage.note(error))
+    }
+
+    /// Returns the first of these parts that another message has.
+    pub async fn part_elsewhere(&self, message: &MessageId, parts: &[&PartId]) -> Result<Option<PartId>, StorageError> {
+        let ids = serde_json::to_string(parts).unwrap_or_default();
+        let sql = "select id from part where id in (select value from json_each(?)) and message_id != ? limit 1";
+        let found: Option<String> = sqlx::query_scalar(sql)
+            .bind(ids)
+            .bind(message.as_str())
             .fetch_optional(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        Ok(session.and_then(|id| SessionId::parse(&id).ok()))
+        Ok(found.and_then(|id| PartId::parse(&id).ok()))
     }
 
     /// Returns when the newest message of a session was created (ms since the Unix epoch).
@@ -187,10 +205,14 @@ impl Store {
     }
 
     /// The parts of these messages, as stored JSON, in order.
-    async fn raw_parts(&self, messages: &[&str]) -> Result<HashMap<String, Vec<Box<RawValue>>>, StorageError> {
+    async fn raw_parts(
+        &self,
+        session: &SessionId,
+        messages: &[&str],
+    ) -> Result<HashMap<String, Vec<Box<RawValue>>>, StorageError> {
         let ids = serde_json::to_string(messages).unwrap_or_default();
         let rows = sqlx::query(
-            "select message_id, data from part where message_id in (select value from json_each(?)) order by rowid",
+            "select message_id, id, data from part where message_id in (select value from json_each(?)) order by rowid",
         )
         .bind(ids)
         .fetch_all(&self.pool)
@@ -198,23 +220,31 @@ impl Store {
         .map_err(|error| self.damage.note(error))?;
         let mut parts: HashMap<String, Vec<Box<RawValue>>> = HashMap::new();
         for row in rows {
-            let message: String = row.get(0);
-            let json = raw(&message, row.get(1))?;
-            parts.entry(message).or_default().push(json);
+            let Some((message, id)) = broken::text("part", &row, 0).zip(broken::text("part", &row, 1)) else {
+                continue;
+            };
+            let json = broken::raw_of_kind("part", id, &row, 2)
+                .or_else(|| serde_json::value::to_raw_value(&broken::part(session, message, id)?).ok());
+            parts.entry(message.to_owned()).or_default().extend(json);
         }
         Ok(parts)
     }
 }
 
-fn raw(id: &str, json: String) -> Result<Box<RawValue>, StorageError> {
-    RawValue::from_string(json).map_err(|source| StorageError::Row { what: "message", id: id.to_owned(), source })
+/// What stands for a message that can't be read, behind those before it.
+fn stand_in(session: &SessionId, id: &str, created: u64, before: &[RawMessage]) -> Option<Box<RawValue>> {
+    let prompt = before.iter().rev().find_map(|message| match serde_json::from_str(message.info.get()) {
+        Ok(Message::User(prompt)) => Some(prompt.id),
+        _ => None,
+    });
+    serde_json::value::to_raw_value(&broken::message(session, id, prompt.as_ref(), created)?).ok()
 }
 
-fn id_of(row: &SqliteRow) -> Result<MessageId, StorageError> {
-    let id: &str = row.get(0);
-    MessageId::parse(id).map_err(|e| StorageError::Row {
-        what: "message",
-        id: id.to_owned(),
-        source: serde::de::Error::custom(e),
-    })
+fn cursor(row: &SqliteRow) -> Option<Cursor> {
+    let id = MessageId::parse(broken::text("message", row, 0)?).ok()?;
+    Some(Cursor { id, time: time_of(row, 1) })
+}
+
+fn time_of(row: &SqliteRow, column: usize) -> u64 {
+    row.try_get::<i64, _>(column).unwrap_or(0).max(0) as u64
 }

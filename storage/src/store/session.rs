@@ -3,9 +3,10 @@
 use protocol::project::Project;
 use protocol::{Session, SessionId, Todo};
 use serde_json::value::RawValue;
+use sqlx::sqlite::SqliteRow;
 use sqlx::{QueryBuilder, Row};
 
-use super::{Store, parse};
+use super::{Store, broken, parse};
 use crate::error::StorageError;
 
 /// Which sessions a list holds; the last changed first.
@@ -40,7 +41,7 @@ impl Store {
 
     /// Returns the sessions that pass the filter, as stored JSON.
     pub async fn sessions(&self, filter: &SessionFilter) -> Result<Vec<Box<RawValue>>, StorageError> {
-        let mut query = QueryBuilder::new("select data from session where true");
+        let mut query = QueryBuilder::new("select id, data from session where true");
         if let Some(project) = &filter.project_id {
             query.push(" and project_id = ").push_bind(project);
         }
@@ -63,18 +64,18 @@ impl Store {
         }
         query.push(" order by touched desc, id");
         query.push(" limit ").push_bind(filter.limit.map_or(-1, i64::from));
-        let rows = query.build_query_scalar().fetch_all(&self.pool).await.map_err(|error| self.damage.note(error))?;
-        Ok(raw("session", rows))
+        let rows = query.build().fetch_all(&self.pool).await.map_err(|error| self.damage.note(error))?;
+        Ok(listed("session", &rows))
     }
 
     /// Returns the subagents' sessions of a session, as stored JSON, oldest first.
     pub async fn children(&self, id: &SessionId) -> Result<Vec<Box<RawValue>>, StorageError> {
-        let rows = sqlx::query_scalar("select data from session where parent_id = ? order by time_created, id")
+        let rows = sqlx::query("select id, data from session where parent_id = ? order by time_created, id")
             .bind(id.as_str())
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        Ok(raw("session", rows))
+        Ok(listed("session", &rows))
     }
 
     /// Returns the ids of all sessions below a session, parents before their children.
@@ -107,11 +108,11 @@ impl Store {
 
     /// Returns all projects, as stored JSON, last used first.
     pub async fn projects(&self) -> Result<Vec<Box<RawValue>>, StorageError> {
-        let rows = sqlx::query_scalar("select data from project order by time_updated desc, id")
+        let rows = sqlx::query("select id, data from project order by time_updated desc, id")
             .fetch_all(&self.pool)
             .await
             .map_err(|error| self.damage.note(error))?;
-        Ok(raw("project", rows))
+        Ok(listed("project", &rows))
     }
 
     /// Returns a project.
@@ -144,12 +145,7 @@ impl Store {
     }
 }
 
-/// Wraps stored JSON as it is. One broken row must not cost the whole list: it is left out and said in the log.
-fn raw(what: &'static str, rows: Vec<String>) -> Vec<Box<RawValue>> {
-    let read = |json| {
-        RawValue::from_string(json)
-            .inspect_err(|error| tracing::error!(what, %error, "a row can't be read and is left out of a list"))
-            .ok()
-    };
-    rows.into_iter().filter_map(read).collect()
+/// Wraps stored JSON as it is (id, data). One broken row must not cost the whole list: it is left out.
+fn listed(what: &'static str, rows: &[SqliteRow]) -> Vec<Box<RawValue>> {
+    rows.iter().filter_map(|row| broken::raw(what, broken::text(what, row, 0)?, row, 1)).collect()
 }

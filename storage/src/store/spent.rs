@@ -47,7 +47,9 @@ const COUNTED: &str = "select \
 impl Store {
     /// Returns what was spent.
     pub async fn spent(&self, spender: &Spender) -> Result<Spent, StorageError> {
-        let of = |from: &str| format!("{COUNTED} {from} and m.data->>'$.role' = 'assistant') t");
+        let of = |from: &str| {
+            format!("{COUNTED} {from} and iif(json_valid(m.data), m.data->>'$.role' = 'assistant', false)) t")
+        };
         let text = match spender {
             Spender::Session(_) => of("where m.session_id = ?"),
             Spender::Tree(_) => of("where m.session_id in (with recursive tree (id) as \

@@ -38,8 +38,8 @@ impl Store {
     /// Returns whether a call of a session waits for the subagent that works in another.
     pub async fn has_open_task(&self, parent: &SessionId, child: &SessionId) -> Result<bool, StorageError> {
         let found: Option<i64> = sqlx::query_scalar(
-            "select 1 from part where session_id = ? and data->>'tool' = 'task' \
-             and data->'state'->>'status' = 'running' and data->'state'->'metadata'->>'sessionId' = ? limit 1",
+            "select 1 from part where session_id = ? and iif(json_valid(data), data->>'tool' = 'task' \
+             and data->'state'->>'status' = 'running' and data->'state'->'metadata'->>'sessionId' = ?, false) limit 1",
         )
         .bind(parent.as_str())
         .bind(child.as_str())

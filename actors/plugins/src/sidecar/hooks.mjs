@@ -5,6 +5,8 @@ import { messageOf, notify } from "./wire.mjs"
 
 /** A hook that ran out of time so often in a row isn't tried again. */
 const MOST_TIMEOUTS = 3
+/** How often Troupe is told at least, between calls, that a hook goes on. */
+const SIGN_MS = 50
 /** How long plugins have to put things away. */
 const LAST_MS = 1000
 
@@ -52,8 +54,13 @@ export async function runHook(loaded, { name, calls, limit, refuses }) {
   const outputs = calls.map(([, output]) => output)
   for (const hook of loaded.hooks.of(name)) {
     // So that Troupe can tell whose code it was when nothing is heard from here any more.
+    let said = performance.now()
     notify("at", { plugin: hook.plugin, name })
     for (const [index, [input]] of calls.entries()) {
+      if (performance.now() - said > SIGN_MS) {
+        said = performance.now()
+        notify("at", { plugin: hook.plugin, name })
+      }
       const before = JSON.stringify(outputs[index])
       try {
         await within(limit, Promise.resolve(hook.run(input, outputs[index])))
@@ -85,6 +92,7 @@ export function runEvent(loaded, { events, limit }) {
         hook.timeouts = error instanceof OutOfTime ? hook.timeouts + 1 : 0
         notify("problem", { plugin: hook.plugin, name: "event", message: messageOf(error) })
       }
+      notify("at", { plugin: hook.plugin, name: "event" })
       try {
         within(limit, Promise.resolve(hook.run({ event }))).then(() => (hook.timeouts = 0), failed)
       } catch (error) {

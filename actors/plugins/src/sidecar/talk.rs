@@ -88,7 +88,8 @@ pub fn begin(
         if let Some(shared) = shared.upgrade() {
             // What it wrote last is taken along.
             let _ = tokio::time::timeout(LAST_WORDS, silent.cancelled()).await;
-            let ending = Ending { how, at: lock(&shared.at).clone(), said: last_said.borrow().clone() };
+            let (at, said) = (shared.at.borrow().clone(), last_said.borrow().clone());
+            let ending = Ending { how, was_stuck: shared.stuck.is_cancelled(), at, said };
             end.send_replace(Some(ending));
             lock(&shared.pending).clear();
         }
@@ -201,7 +202,7 @@ fn take(message: Message, shared: &Shared) {
         }),
         (Some("at"), None) => {
             if let Ok(at) = serde_json::from_value::<At>(message.params) {
-                *lock(&shared.at) = Some(at);
+                shared.at.send_replace(Some(at));
             }
         }
         (Some("problem"), None) => {

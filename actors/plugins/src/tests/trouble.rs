@@ -41,8 +41,48 @@ async fn a_hook_that_blocks_the_process_is_named_and_ends_it() {
     assert_eq!(environment(&world).await, json!({ "env": {} }), "the turn goes on without");
     let ending = tokio::time::timeout(LONG, ended).await.expect("in time");
     assert!(ending.how.contains("stuck"), "{ending}");
-    assert!(ending.at.expect("known").plugin.ends_with("a.js"));
+    assert!(ending.blocker().is_some_and(|plugin| plugin.ends_with("a.js")), "{ending:?}");
     assert_eq!(world.told().len(), 1);
+}
+
+#[tokio::test]
+async fn a_plugin_that_blocks_the_process_while_it_loads_is_named_and_ends_it() {
+    for endless in ["for (;;);", "export const A = async () => { for (;;); }"] {
+        let mut world = World::new().with(".opencode/plugin/a.js", endless).with(".opencode/plugin/b.js", GOOD);
+        world.limits.load = Duration::from_millis(1000);
+        let started = tokio::time::timeout(LONG, world.start()).await.expect("in time");
+        let Err(StartError::Ended(ending)) = started else { panic!("it started") };
+        assert!(ending.blocker().is_some_and(|plugin| plugin.ends_with("a.js")), "{ending:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_event_that_blocks_the_process_is_the_fault_of_whom_it_was_told() {
+    let mut world = World::new()
+        .with(".opencode/plugin/a.js", r#"export const A = async () => ({ event: () => { for (;;); } })"#)
+        .with(".opencode/plugin/b.js", GOOD);
+    world.limits.hook = Duration::from_millis(150);
+    let sidecar = world.load().await;
+    sidecar.event(&json!({ "type": "session.idle", "properties": {} }));
+    assert_eq!(environment(&world).await, json!({ "env": {} }), "the turn goes on without");
+    let ending = tokio::time::timeout(LONG, sidecar.ended()).await.expect("in time");
+    assert!(ending.blocker().is_some_and(|plugin| plugin.ends_with("a.js")), "{ending:?}");
+}
+
+#[tokio::test]
+async fn a_call_that_is_given_up_and_blocks_the_process_ends_it() {
+    let world = World::new().with(
+        ".opencode/tool/spin.js",
+        r#"export default { description: "Spins", args: {}, execute: () => { for (;;); } }"#,
+    );
+    let sidecar = world.load().await;
+    let ended = sidecar.ended();
+    let (line, _said) = tokio::sync::mpsc::channel(8);
+    let call = sidecar.call(json!({ "tool": "spin", "args": {}, "context": {} }), line).await;
+    drop(call.unwrap_or_else(|error| panic!("{error}")));
+    let ending = tokio::time::timeout(LONG, ended).await.expect("in time");
+    assert!(ending.was_stuck && ending.blocker().is_none(), "a tool is not left out for it: {ending:?}");
+    assert_eq!(ending.at.map(|at| at.name).as_deref(), Some("spin"));
 }
 
 #[tokio::test]

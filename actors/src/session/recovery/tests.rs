@@ -247,3 +247,12 @@ fn a_subagent_nobody_waits_for_is_closed() {
     world.is_orphan = true;
     assert_eq!(world.settle().closed, [msg(1)]);
 }
+
+#[test]
+fn a_turn_whose_prompt_can_not_be_read_is_closed_and_the_next_goes_on() {
+    let mut world = World::new(vec![user(2)], vec![turn(1, 1), turn(2, 0)]);
+    let settled = world.settle();
+    assert_eq!(settled.closed, [msg(1)]);
+    assert!(settled.error.is_none() && matches!(&settled.changes[..], [Change::TurnClosed(_, id)] if *id == msg(1)));
+    assert_eq!(world.turns, [turn(2, 0)]);
+}

@@ -1,7 +1,8 @@
 //! Whether an address is on the public web, on the person's network or on their machine. A page must not be able to
-//! send the model to what only the person can reach.
+//! send the model to what only the person can reach, nor may a name lead elsewhere when it is looked up again: what was
+//! judged is what is connected to.
 
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::time::Duration;
 
 use protocol::Action;
@@ -27,28 +28,40 @@ pub(super) enum Reach {
     Private,
 }
 
+/// An address and where it leads.
+#[derive(Clone, Debug)]
+pub(super) struct Target {
+    pub(super) url: Url,
+    pub(super) reach: Reach,
+    /// What its name stands for: it is connected to these and no others. None where it has no name, where the name is
+    /// this machine's own, or where looking it up took too long and a person decides.
+    pub(super) addresses: Option<Vec<SocketAddr>>,
+}
+
 /// Returns where an address leads. A name that nobody knows leads nowhere, which the fetch will tell.
-pub(super) async fn of(url: &Url) -> Reach {
-    let domain = match url.host() {
-        Some(Host::Ipv4(address)) => return of_literal(address.into()),
-        Some(Host::Ipv6(address)) => return of_literal(address.into()),
-        Some(Host::Domain(domain)) => domain.trim_end_matches('.').to_ascii_lowercase(),
-        None => return Reach::Private,
+pub(super) async fn of(url: Url) -> Target {
+    let (reach, addresses) = match url.host() {
+        Some(Host::Ipv4(address)) => (of_literal(address.into()), None),
+        Some(Host::Ipv6(address)) => (of_literal(address.into()), None),
+        Some(Host::Domain(domain)) => of_name(domain, url.port_or_known_default().unwrap_or(80)).await,
+        None => (Reach::Private, None),
     };
+    Target { url, reach, addresses }
+}
+
+async fn of_name(name: &str, port: u16) -> (Reach, Option<Vec<SocketAddr>>) {
+    let domain = name.trim_end_matches('.').to_ascii_lowercase();
     if domain == "localhost" || domain.ends_with(".localhost") {
-        return Reach::Own;
+        return (Reach::Own, None);
     }
-    let port = url.port_or_known_default().unwrap_or(80);
-    match tokio::time::timeout(LOOKUP, tokio::net::lookup_host((domain.as_str(), port))).await {
-        Ok(Ok(mut found)) => {
-            if found.any(|address| !is_public(address.ip())) {
-                Reach::Private
-            } else {
-                Reach::Public
-            }
+    match tokio::time::timeout(LOOKUP, tokio::net::lookup_host((name, port))).await {
+        Ok(Ok(found)) => {
+            let found: Vec<SocketAddr> = found.collect();
+            let is_public = found.iter().all(|address| is_public(address.ip()));
+            (if is_public { Reach::Public } else { Reach::Private }, Some(found))
         }
-        Ok(Err(_)) => Reach::Public,
-        Err(_) => Reach::Private,
+        Ok(Err(_)) => (Reach::Public, Some(Vec::new())),
+        Err(_) => (Reach::Private, None),
     }
 }
 
@@ -72,8 +85,18 @@ fn is_public(address: IpAddr) -> bool {
         IpAddr::V6(v6) => {
             let [first, ..] = v6.segments();
             let is_special = (first & 0xfe00) == 0xfc00 || (first & 0xffc0) == 0xfe80 || v6 == Ipv6Addr::UNSPECIFIED;
-            !(is_special || v6.is_loopback() || v6.is_multicast())
+            let inner = translated(v6);
+            !(is_special || v6.is_loopback() || v6.is_multicast() || inner.is_some_and(|v4| !is_public(v4.into())))
         }
+    }
+}
+
+/// The IPv4 address that a translator (64:ff9b::/96) or a tunnel (2002::/16) reaches for an IPv6 address.
+fn translated(v6: Ipv6Addr) -> Option<Ipv4Addr> {
+    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match v6.segments() {
+        [0x64, 0xff9b, 0, 0, 0, 0, high, low] | [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
     }
 }
 
@@ -111,7 +134,7 @@ mod tests {
     use super::*;
 
     async fn reach(url: &str) -> Reach {
-        of(&Url::parse(url).unwrap()).await
+        of(Url::parse(url).unwrap()).await.reach
     }
 
     #[tokio::test]
@@ -131,6 +154,8 @@ mod tests {
             "http://[fd00::1]/",
             "http://[fe80::1]/",
             "http://[::ffff:10.0.0.1]/",
+            "http://[64:ff9b::10.0.0.1]/",
+            "http://[2002:0a00:0001::1]/",
         ] {
             assert_eq!(reach(private).await, Reach::Private, "{private}");
         }

@@ -108,6 +108,27 @@ async fn a_page_comes_as_it_was_wished() {
 }
 
 #[tokio::test]
+async fn a_name_is_connected_to_where_it_was_judged_and_nowhere_else() {
+    let base = Url::parse(&server().await).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let (cx, _) = context(dir.path());
+    let at = |host: &str, addresses: &[SocketAddr]| {
+        let mut url = base.join("/headers").unwrap();
+        url.set_host(Some(host)).unwrap();
+        Target { url, reach: Reach::Public, addresses: Some(addresses.to_vec()) }
+    };
+    let own = SocketAddr::from(([127, 0, 0, 1], base.port().unwrap()));
+    // Nobody knows this name, so it is not looked up again.
+    let page = fetch(&cx, at("rebound.invalid", &[own]), Format::Text).await.unwrap();
+    assert!(String::from_utf8_lossy(&page.bytes).contains("host: rebound.invalid"));
+    // What this name stands for now is not what was judged.
+    let refused = fetch(&cx, at("localhost", &[]), Format::Text).await.err().unwrap().to_string();
+    assert!(refused.contains("nobody knows its name"), "{refused}");
+    let unknown = fetched(json!({ "url": "http://nobody.invalid/" })).await.0.unwrap_err().to_string();
+    assert!(unknown.contains("nobody knows its name"), "{unknown}");
+}
+
+#[tokio::test]
 async fn other_texts_come_as_they_are() {
     let base = server().await;
     let output = fetched(json!({ "url": format!("{base}/page.json") })).await.0.unwrap();

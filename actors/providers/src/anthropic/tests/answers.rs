@@ -7,7 +7,7 @@ use protocol::model::ModelEvent;
 
 use super::*;
 use crate::ErrorClass;
-use crate::testing::{any_json, decode, play, same_however_cut, short, well_formed};
+use crate::testing::{decode, decoder_laws, play, short};
 
 const RECORDED: &str = include_str!("../fixtures/thinking_and_tools.sse");
 
@@ -309,41 +309,6 @@ fn event() -> impl Strategy<Value = Value> {
     ]
 }
 
-proptest! {
-    #![proptest_config(ProptestConfig { cases: 128, ..ProptestConfig::default() })]
-
-    #[test]
-    fn the_recorded_answer_decodes_the_same_however_it_is_cut(sizes in proptest::collection::vec(1_usize..200, 1..20)) {
-        same_however_cut(decoder, RECORDED, &sizes);
-    }
-
-    #[test]
-    fn an_answer_decodes_the_same_however_it_is_cut(
-        events in proptest::collection::vec(event(), 0..12),
-        sizes in proptest::collection::vec(1_usize..40, 1..20),
-    ) {
-        let body: String = events.iter().map(|event| format!("event: x\ndata: {event}\n\n")).collect();
-        same_however_cut(decoder, &body, &sizes);
-    }
-
-    #[test]
-    fn each_call_starts_once_and_ends_once_with_an_id_of_its_own(events in proptest::collection::vec(event(), 0..16)) {
-        let events: Vec<String> = events.iter().map(Value::to_string).collect();
-        let (said, error) = decode(decoder(), &events);
-        well_formed(&said, error.as_ref())?;
-    }
-
-    #[test]
-    fn any_json_is_read_or_refused(values in proptest::collection::vec(any_json(KEYS), 0..4), data in ".{0,80}") {
-        let wrapped = |value: &Value| {
-            [start(0, value.clone()), delta(0, value.clone()), json!({ "type": "message_delta", "delta": value })]
-        };
-        let mut events: Vec<String> = values.iter().map(Value::to_string).collect();
-        events.extend(values.iter().flat_map(wrapped).map(|event| event.to_string()));
-        for event in &events {
-            decode(decoder(), &[event]);
-        }
-        decode(decoder(), &events);
-        decode(decoder(), &[data]);
-    }
-}
+decoder_laws!(decoder, RECORDED, event(), KEYS, |event| format!("event: x\ndata: {event}\n\n"), |value| {
+    [start(0, value.clone()), delta(0, value.clone()), json!({ "type": "message_delta", "delta": value })]
+});
