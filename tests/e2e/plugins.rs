@@ -216,13 +216,16 @@ async fn a_plugin_that_never_lets_its_process_go_on_is_left_out_and_the_others_r
 
 #[tokio::test]
 async fn a_custom_tool_that_never_ends_is_ended_by_an_abort_and_its_process_comes_again() {
-    let spin = r#"export default { description: "Spins", args: {}, execute: () => { for (;;); } }"#;
+    let spin = r#"export default { description: "Spins", args: {}, execute: (_, context) => {
+        context.metadata({ title: "spinning" })
+        for (;;);
+    } }"#;
     let files = [(".opencode/tool/spin.js", spin), (".opencode/plugin/good.js", GOOD)];
     let world = world(json!({}), &files).await;
     let session = world.wire.create_session().await;
     let mut events = world.events().await;
     world.wire.prompt_async(&session, &calling([("spin", json!({}))])).await;
-    events.wait(|event| event["properties"]["part"]["state"]["status"] == "running").await;
+    events.wait(|event| event["properties"]["part"]["state"]["title"] == "spinning").await;
     world.wire.abort(&session).await;
     events.until_idle(&session).await;
     until_good(&world, &session).await;
