@@ -257,6 +257,8 @@ impl PluginHost {
                 let problem = format!("it {did} and is left out until it changes: {ending}");
                 self.notices.tell(&at.plugin, problem);
                 self.ends.clear();
+            } else {
+                self.notices.tell(&at.plugin, format!("it took its process along: {ending}"));
             }
         }
         if count > max {
