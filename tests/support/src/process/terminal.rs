@@ -132,7 +132,9 @@ mod tests {
     #[tokio::test]
     async fn a_program_sees_a_terminal_and_its_end() {
         let home = Home::new();
-        let script = "tty -s && stty size && trap 'echo gone > gone; exit 5' HUP && echo ready && read line";
+        // It may read the end before the signal is there.
+        let script =
+            "tty -s && stty size && trap 'echo gone > gone; exit 5' HUP && echo ready; while :; do read line; done";
         let terminal = home.run_in_terminal("/bin/sh", home.dir(), &["-c", script]);
         terminal.until(|shown| shown.contains("30 100") && shown.contains("ready")).await;
         assert_eq!(terminal.hang_up().await.code(), Some(5));
