@@ -1,7 +1,5 @@
 //! Plugins: what they change of a turn, what is done when they fail, and ones from npm as they are.
 
-use std::os::unix::fs::PermissionsExt;
-
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
 use support::process::ServiceBuilder;
@@ -294,9 +292,8 @@ async fn a_plugin_from_npm_that_listens_to_events_runs_as_it_is() {
     let packages = tokio::task::spawn_blocking(|| support::npm::installed("plugins")).await.expect("packages");
     let programs = tempfile::tempdir().expect("a directory");
     let (keeper, kept) = (programs.path().join("wakatime-cli"), programs.path().join("kept"));
-    std::fs::write(&keeper, format!("#!/bin/sh\nfor arg in \"$@\"; do echo \"$arg\"; done >> {}\n", kept.display()))
-        .expect("written");
-    std::fs::set_permissions(&keeper, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let script = format!("#!/bin/sh\nfor arg in \"$@\"; do echo \"$arg\"; done >> {}\n", kept.display());
+    support::write_program(&keeper, &script);
     let path = format!("{}:{}", programs.path().display(), std::env::var("PATH").unwrap_or_default());
 
     let service = troupe().env("PATH", path).env("WAKATIME_HOME", programs.path().to_string_lossy());
@@ -354,10 +351,8 @@ fi
     let webfetch = r#"export default {
   description: "Knows one page", args: {}, execute: async () => "the page of this house",
 }"#;
-    let files = [(".opencode/tool/shout", shout), (".opencode/tool/webfetch.js", webfetch)];
-    let world = world(json!({}), &files).await;
-    let program = world.project.path(".opencode/tool/shout");
-    std::fs::set_permissions(program, std::fs::Permissions::from_mode(0o755)).expect("set");
+    let world = world(json!({}), &[(".opencode/tool/webfetch.js", webfetch)]).await;
+    support::write_program(world.project.path(".opencode/tool/shout"), shout);
 
     let part = world.call("shout", json!({ "word": "hello" })).await;
     assert!(completed(&part)["output"].as_str().is_some_and(|told| told.contains("HELLO!")), "{part}");

@@ -104,16 +104,12 @@ async fn kind_of(program: &Path) -> Result<Kind, String> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
-
     use pretty_assertions::assert_eq;
 
     use super::*;
 
     fn program(dir: &Path, name: &str, says: &str) {
-        let file = dir.join(name);
-        std::fs::write(&file, format!("#!/bin/sh\necho {says}\n")).expect("written");
-        std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o755)).expect("set");
+        support::write_program(dir.join(name), &format!("#!/bin/sh\necho {says}\n"));
     }
 
     async fn found(programs: &[(&str, &str)]) -> Result<Kind, NoRuntime> {

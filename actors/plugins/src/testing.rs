@@ -60,10 +60,8 @@ impl World {
 
     /// Writes a program below the directory.
     pub fn with_program(self, name: &str, text: &str) -> Self {
-        use std::os::unix::fs::PermissionsExt;
-        let world = self.with(name, text);
-        std::fs::set_permissions(world.path(name), std::fs::Permissions::from_mode(0o755)).expect("set");
-        world
+        support::write_program(self.path(name), text);
+        self
     }
 
     pub fn found(&self) -> Found {

@@ -1,6 +1,5 @@
 //! Snapshots of a project's files: small, never of a home, and never in the way.
 
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use pretty_assertions::assert_eq;
@@ -116,9 +115,7 @@ async fn a_service_killed_while_it_takes_one_takes_the_next_as_if_nothing_was() 
          echo here > {0}/pipe; exec sleep 600;;\nesac; fi\nexec {git} \"$@\"\n",
         home.dir().display()
     );
-    std::fs::create_dir(home.path("bin")).expect("made");
-    std::fs::write(home.path("bin/git"), script).expect("written");
-    std::fs::set_permissions(home.path("bin/git"), std::fs::Permissions::from_mode(0o755)).expect("set");
+    support::write_program(home.path("bin/git"), &script);
     let made = home.run("mkfifo", home.dir(), &["pipe"]).await;
     assert!(made.status.success());
     let path = format!("{}:{}", home.path("bin").display(), std::env::var("PATH").expect("a path"));

@@ -40,11 +40,13 @@
 pub mod model;
 pub mod npm;
 pub mod process;
+pub mod program;
 pub mod project;
 pub mod wire;
 
 pub use model::{At, Call, Gate, Piece, Request, ScriptedModel, Step, Usage, call};
 pub use process::{Home, Service, Terminal, alive, until_alive, until_gone};
+pub use program::write_program;
 pub use project::Project;
 pub use wire::{Events, Frame, Wire};
 

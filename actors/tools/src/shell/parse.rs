@@ -2,8 +2,10 @@
 
 use std::borrow::Cow;
 use std::ops::ControlFlow;
+use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
+use regex::{Captures, Regex};
 use tree_sitter::{Node, ParseOptions, Parser, Tree, TreeCursor};
 
 use super::word::{ANY, GLOB};
@@ -46,13 +48,24 @@ pub(super) fn parse(script: &str) -> Option<Parsed<'_>> {
 fn tree_of(script: &str) -> Option<Tree> {
     let mut parser = Parser::new();
     parser.set_language(&tree_sitter_bash::LANGUAGE.into()).ok()?;
-    let bytes = script.as_bytes();
+    let harmless = harmless(script);
+    let bytes = harmless.as_bytes();
     let start = Instant::now();
     let mut progress = |_: &tree_sitter::ParseState| {
         if start.elapsed() > PATIENCE { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     };
     let options = ParseOptions::new().progress_callback(&mut progress);
     parser.parse_with_options(&mut |at, _| bytes.get(at..).unwrap_or_default(), None, Some(options))
+}
+
+/// Returns the script without what crashes the grammar's scanner, each byte where it was.
+///
+/// After a brace the scanner looks characters up in C's table of the first 256, whatever they are, and reads far
+/// outside of it (tree-sitter-bash issue 337). An underscore belongs to a word as they do.
+fn harmless(script: &str) -> Cow<'_, str> {
+    static BEYOND_THE_TABLE: LazyLock<Regex> =
+        LazyLock::new(|| Regex::new(r"(\{[0-9]*(?:\.\.[0-9]*)?)([^\x00-\xff])").expect("an expression"));
+    BEYOND_THE_TABLE.replace_all(script, |found: &Captures| found[1].to_owned() + &"_".repeat(found[2].len()))
 }
 
 /// Returns whether the tree is surely what bash sees.
@@ -183,6 +196,17 @@ mod tests {
         ] {
             assert!(clear(line), "{line}");
         }
+    }
+
+    #[test]
+    fn a_character_outside_the_scanners_table_is_parsed_as_a_part_of_its_word() {
+        for line in ["echo {\u{31860},b}", "echo {12\u{31860}", "echo {1..\u{10fffd}}", "{\u{65e5}; }", "echo {{{😀"]
+        {
+            let parsed = parse(line).unwrap();
+            assert_eq!((&*parsed.source, parsed.tree.root_node().end_byte()), (line, line.len()));
+            assert_eq!(harmless(line).len(), line.len());
+        }
+        assert!(clear("echo {\u{31860},b} \"{\u{65e5}}\""));
     }
 
     #[test]

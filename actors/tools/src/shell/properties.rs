@@ -1,6 +1,5 @@
 //! Properties: no piece of a line escapes the judge, however it is nested, and no line makes it panic.
 
-use std::io::Write;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 
@@ -212,6 +211,11 @@ const TOKENS: &[&str] = &[
     ";&",
     "%",
     "^",
+    "..",
+    "1",
+    "\u{65e5}",
+    "\u{31860}",
+    "\u{10fffd}",
 ];
 
 /// Runs lines in a real bash, where `rm` only says that it ran: whenever it did, the judge must have seen it. A few
@@ -225,14 +229,7 @@ fn what_a_real_bash_runs_is_seen() {
     };
     let dir = tempfile::tempdir().unwrap();
     let bin = dir.path().join("bin");
-    std::fs::create_dir(&bin).unwrap();
-    let stub = |name: &str, text: &str| {
-        let path = bin.join(name);
-        let mut file = std::fs::File::create(&path).unwrap();
-        write!(file, "#!/bin/bash\n{text}\n").unwrap();
-        use std::os::unix::fs::PermissionsExt;
-        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
-    };
+    let stub = |name, text| support::write_program(bin.join(name), &format!("#!/bin/bash\n{text}\n"));
     stub("rm", "[ $# = 2 ] && [ \"$1\" = -rf ] && [ \"$2\" = y ] && echo >> \"$RAN\"; echo x");
     for name in ["git", "cat", "ls"] {
         stub(name, "echo x");
