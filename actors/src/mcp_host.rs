@@ -9,24 +9,22 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use actix::prelude::*;
 use indexmap::IndexMap;
 use mcp::auth::Authorizer;
 use mcp::config::ConfigProblem;
-use mcp::{Counters, Ledger, Offers, ServerConfig, Target};
-use protocol::SessionId;
+use mcp::{Counters, Offers, ServerConfig, Target};
 use serde::Serialize;
 use serde_json::Value;
-use storage::journal::ProcessRow;
-use storage::{Change, Journal, Origin, Record};
 use tokio::sync::watch;
 use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
-use tools::process::{ProcessGroup, Processes, RecordedGroup};
+use tools::process::Processes;
 
+mod book;
+mod figures;
 mod login;
 mod offer;
 pub mod prompt;
@@ -38,11 +36,13 @@ mod tool;
 
 pub use mcp::Status;
 
+pub use figures::Figures;
 pub use login::{Authenticate, BeginLogin, FinishLogin, Forget};
 pub use offer::Shown;
 
 use crate::workspace::sources::{OfferTools, Offered, Patience};
 use crate::workspace::{Setup, WorkspaceDeps};
+use book::Book;
 use offer::{Offer, offer};
 use server::{Condition, Keeper};
 use tool::Line;
@@ -61,46 +61,6 @@ pub struct McpShared {
     pub processes: Processes,
     /// The version servers are told.
     pub version: Arc<str>,
-}
-
-/// What all servers did so far.
-#[derive(Debug, Default)]
-pub struct Figures {
-    junk: Arc<AtomicU64>,
-    starts: AtomicU64,
-    connected: Arc<AtomicU64>,
-}
-
-impl Figures {
-    /// Returns how many lines and events of servers were no messages.
-    pub fn junk(&self) -> u64 {
-        self.junk.load(Ordering::Relaxed)
-    }
-
-    /// Returns how often servers were started.
-    pub fn starts(&self) -> u64 {
-        self.starts.load(Ordering::Relaxed)
-    }
-
-    /// Returns how many are connected.
-    pub fn connections(&self) -> u64 {
-        self.connected.load(Ordering::Relaxed)
-    }
-
-    fn started(&self) {
-        self.starts.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn connected(&self) -> impl Drop + use<> {
-        struct Connected(Arc<AtomicU64>);
-        impl Drop for Connected {
-            fn drop(&mut self) {
-                self.0.fetch_sub(1, Ordering::Relaxed);
-            }
-        }
-        self.connected.fetch_add(1, Ordering::Relaxed);
-        Connected(self.connected.clone())
-    }
 }
 
 /// The settings are these now.
@@ -406,33 +366,6 @@ impl McpHost {
 fn is_same(a: &Key, b: &Key) -> bool {
     let same = |(a, b): (&Made, &Made)| a.0 == b.0 && Arc::ptr_eq(&a.1, &b.1) && a.2 == b.2;
     Arc::ptr_eq(&a.0, &b.0) && a.1.len() == b.1.len() && a.1.iter().zip(&b.1).all(same)
-}
-
-/// Writes children down with the service's other processes.
-struct Book {
-    journal: Journal,
-    origin: Arc<Origin>,
-}
-
-impl Book {
-    fn write(&self, group: ProcessGroup, change: impl Fn(ProcessRow) -> Change) {
-        // They belong to no session; the column wants a name.
-        let Ok(session_id) = SessionId::parse("ses_mcp") else { return };
-        let RecordedGroup { boot_id, started, .. } = RecordedGroup::of(group);
-        let row = ProcessRow { pgid: group.0, boot_id, session_id, started };
-        let (origin, changes) = (self.origin.clone(), vec![change(row)]);
-        self.journal.record(Record { fence: None, origin, changes, room: None }).detach();
-    }
-}
-
-impl Ledger for Book {
-    fn started(&self, group: ProcessGroup) {
-        self.write(group, Change::ProcessStarted);
-    }
-
-    fn ended(&self, group: ProcessGroup) {
-        self.write(group, Change::ProcessEnded);
-    }
 }
 
 impl Actor for McpHost {

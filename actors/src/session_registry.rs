@@ -6,13 +6,11 @@
 //! - One live actor an id: a session leaves by the registry alone, which takes it out of the directory first; a
 //!   successor starts only after it has exited or was given up.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::path::{Path, PathBuf};
+use std::collections::{HashMap, VecDeque};
+use std::path::PathBuf;
 use std::sync::Arc;
-use std::time::Duration;
 
 use actix::prelude::*;
-use protocol::prompt::PromptBody;
 use protocol::{Session as Info, SessionId, SessionStatus};
 use storage::{Change, Record, Store};
 use tokio::runtime::Handle;
@@ -22,28 +20,23 @@ use tokio::time::Instant;
 mod directory;
 mod recover;
 mod report;
+mod sweep;
+mod turn;
 
 pub use directory::{Directory, SessionHandle};
 pub use recover::Recover;
 pub use report::{ActorReport, Crash, GetReport, Report};
+pub use sweep::{Leave, Quiet};
+pub use turn::{AwaitTurn, LastWords, Until, last_words};
 
-use crate::session::{
-    Abort, CommandError, Delete, Prompt, RegistryLine, Session, SessionDeps, Start, TakeIn, TellOpenParts, Ticket,
-    WaitTurn,
-};
+use crate::session::{Abort, CommandError, Delete, RegistryLine, Session, SessionDeps, Start, TakeIn, TellOpenParts};
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
-use crate::workspace::{InUse, Rest, Workspace, WorkspaceDeps};
+use crate::workspace::{InUse, Workspace, WorkspaceDeps};
 
 /// Most commands that wait for one session; the edge gives out the places.
 pub const PLACES: usize = 64;
 /// Most messages in a session's mailbox: the edge's, and those of its own unit.
 const MAILBOX: usize = 1024;
-/// A session that had nothing to do for this long is put away.
-const SESSION_IDLE: Duration = Duration::from_secs(60);
-/// How often idle ones are looked for, while there are any; more often where a directory says so.
-const SWEEP: Duration = Duration::from_secs(15);
-const SOONEST_SWEEP: Duration = Duration::from_millis(250);
-
 /// Where is this session? Started where it isn't live; it must be stored.
 #[derive(Message)]
 #[rtype(result = "Result<SessionHandle, CommandError>")]
@@ -68,48 +61,6 @@ pub struct DeleteSession(pub SessionId);
 #[derive(Message)]
 #[rtype(result = "Result<(), CommandError>")]
 pub struct AbortSession(pub SessionId);
-
-/// Wait for the end of a turn and give its last words.
-#[derive(Clone, Message)]
-#[rtype(result = "Result<LastWords, CommandError>")]
-pub struct AwaitTurn {
-    /// The session.
-    pub session_id: SessionId,
-    /// The prompt.
-    pub message_id: protocol::MessageId,
-    /// The prompt itself, where it may be still to be given: given twice it is one.
-    pub prompt: Option<Box<PromptBody>>,
-    /// How long.
-    pub until: Until,
-}
-
-/// How long a turn is waited for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Until {
-    /// Until the session has it, and is on it. There are no last words then.
-    Begun,
-    /// Until it is over.
-    Ended,
-}
-
-/// How a turn ended, for who had it done.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct LastWords {
-    /// The last text.
-    pub text: String,
-    /// Why it failed.
-    pub error: Option<String>,
-}
-
-/// A session has nothing to do.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Quiet(pub SessionId);
-
-/// A session is deleted and goes.
-#[derive(Message)]
-#[rtype(result = "()")]
-pub struct Leave(pub SessionId);
 
 /// A client came in the middle: busy sessions tell their open parts whole.
 #[derive(Message)]
@@ -239,75 +190,6 @@ impl SessionRegistry {
         match self.directory.session(id) {
             Some(handle) => handle,
             None => self.start(id, directory, start, ctx),
-        }
-    }
-
-    /// Takes a session out if it may go, and drops its address: it drains its mailbox and exits. Looked at and taken
-    /// out at once: who gets a place in it before that keeps it, who comes later finds it gone.
-    fn put_away(&mut self, id: &SessionId, may_go: impl Fn(&SessionHandle) -> bool) {
-        if self.directory.sessions.remove_if(id, |_, handle| may_go(handle)).is_some() {
-            self.leaving.entry(id.clone()).or_default();
-        }
-    }
-
-    fn sweep_later(&mut self, ctx: &mut Context<Self>) {
-        if !self.is_sweeping {
-            self.is_sweeping = true;
-            let soonest = self.used.values().map(|(_, seen)| seen.borrow().idle).min();
-            let after = soonest.unwrap_or(SWEEP).clamp(SOONEST_SWEEP, SWEEP);
-            ctx.run_later(after, |registry, ctx| {
-                registry.is_sweeping = false;
-                registry.sweep(ctx);
-            });
-        }
-    }
-
-    fn sweep(&mut self, ctx: &mut Context<Self>) {
-        let now = Instant::now();
-        let quiet = std::mem::take(&mut self.quiet);
-        // Of one that became quiet more than once the last time counts; a directory that is to be given back takes its
-        // sessions along.
-        let last: HashMap<SessionId, Instant> = quiet.iter().map(|(since, id)| (id.clone(), *since)).collect();
-        for (since, id) in quiet {
-            if last.get(&id) != Some(&since) {
-                continue;
-            }
-            let idle = self.directory.session(&id).and_then(|handle| {
-                let (_, seen) = self.used.get(Path::new(&*handle.directory))?;
-                Some(seen.borrow().idle)
-            });
-            if now.duration_since(since) < idle.unwrap_or(SESSION_IDLE).min(SESSION_IDLE) {
-                self.quiet.push_back((since, id));
-                continue;
-            }
-            self.put_away(&id, |handle| {
-                *handle.status.borrow() == SessionStatus::idle() && handle.places.available_permits() == PLACES
-            });
-        }
-        let worked_in: HashSet<PathBuf> =
-            self.directory.sessions.iter().map(|entry| PathBuf::from(&*entry.directory)).collect();
-        let busy_in: HashSet<PathBuf> =
-            self.directory.busy().iter().map(|(_, _, directory)| PathBuf::from(&**directory)).collect();
-        for entry in self.directory.workspaces.iter().filter(|entry| !busy_in.contains(entry.key())) {
-            // One whose mailbox is full is at work.
-            let _ = entry.value().try_send(Rest);
-        }
-        let is_unused = |last: &Instant, seen: &watch::Receiver<InUse>| {
-            let used = *seen.borrow();
-            now.duration_since((*last).max(used.last)) >= used.idle
-        };
-        let unused: Vec<PathBuf> = self
-            .used
-            .iter()
-            .filter(|(path, (last, seen))| !worked_in.contains(*path) && is_unused(last, seen))
-            .map(|(path, _)| path.clone())
-            .collect();
-        for path in unused {
-            self.used.remove(&path);
-            self.directory.workspaces.remove(&path);
-        }
-        if !self.quiet.is_empty() || !self.used.is_empty() {
-            self.sweep_later(ctx);
         }
     }
 
@@ -475,73 +357,6 @@ impl Handler<TakeIn> for SessionRegistry {
                 let _ = handle.address.send(told).await;
             }
         })
-    }
-}
-
-impl Handler<AwaitTurn> for SessionRegistry {
-    type Result = ResponseFuture<Result<LastWords, CommandError>>;
-
-    fn handle(&mut self, wait: AwaitTurn, ctx: &mut Self::Context) -> Self::Result {
-        let registry = ctx.address();
-        Box::pin(async move {
-            loop {
-                let handle = locate(&registry, &wait.session_id).await?;
-                if let Some(body) = &wait.prompt {
-                    let prompt = Prompt { body: PromptBody::clone(body), ticket: Ticket::internal(), room: None };
-                    match handle.address.send(prompt).await {
-                        Ok(accepted) => drop(accepted?),
-                        Err(_) => continue,
-                    }
-                }
-                if wait.until == Until::Begun {
-                    return Ok(LastWords::default());
-                }
-                let end = handle.address.send(WaitTurn(wait.message_id.clone())).await;
-                match end {
-                    Ok(end) => match end?.await {
-                        Ok(end) => return Ok(last_words(end)),
-                        // It fell and comes back.
-                        Err(_) => continue,
-                    },
-                    Err(_) => continue,
-                }
-            }
-        })
-    }
-}
-
-/// What a subagent's parent reads: the last text, or why there is none.
-pub fn last_words(end: crate::session::TurnEnd) -> LastWords {
-    let answer = match end {
-        Ok(answer) => answer,
-        Err(gone) => return LastWords { error: Some(gone.to_string()), ..LastWords::default() },
-    };
-    let text = answer.parts.iter().rev().find_map(|part| part.as_text());
-    let failed = answer.info.as_assistant().and_then(|m| m.error.as_ref()).map(|error| error.message().to_owned());
-    let rejected = || {
-        answer.parts.iter().rev().find_map(|part| match &part.as_tool()?.state {
-            protocol::ToolState::Error { error, .. } => Some(error.clone()),
-            _ => None,
-        })
-    };
-    let error = failed.or_else(|| if text.is_none() { rejected() } else { None });
-    LastWords { text: text.unwrap_or_default().to_owned(), error }
-}
-
-impl Handler<Quiet> for SessionRegistry {
-    type Result = ();
-
-    fn handle(&mut self, Quiet(id): Quiet, ctx: &mut Self::Context) {
-        self.quiet.push_back((Instant::now(), id));
-        self.sweep_later(ctx);
-    }
-}
-
-impl Handler<Leave> for SessionRegistry {
-    type Result = ();
-
-    fn handle(&mut self, Leave(id): Leave, _: &mut Self::Context) {
-        self.put_away(&id, |_| true);
     }
 }
 
