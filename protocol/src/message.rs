@@ -107,6 +107,30 @@ pub struct AssistantMessage {
     pub finish: Option<String>,
 }
 
+impl AssistantMessage {
+    /// Returns an answer to `parent_id` that begins at `created` (ms): nothing is said, used or known of it yet.
+    pub fn begun(id: MessageId, session_id: SessionId, parent_id: MessageId, created: u64) -> Self {
+        Self {
+            id,
+            session_id,
+            time: AssistantTime { created, completed: None },
+            error: None,
+            parent_id,
+            model_id: String::new(),
+            provider_id: String::new(),
+            mode: String::new(),
+            agent: String::new(),
+            path: MessagePath::default(),
+            summary: false,
+            cost: 0.0,
+            tokens: Tokens::default(),
+            structured: None,
+            variant: None,
+            finish: None,
+        }
+    }
+}
+
 /// A message and its parts, as lists give them.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct MessageWithParts {
@@ -160,7 +184,7 @@ pub struct AssistantTime {
 }
 
 /// Where an assistant message worked.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MessagePath {
     /// The session's directory.
     pub cwd: String,

@@ -226,22 +226,15 @@ impl Session {
         let created = self.next_time();
         let directory = self.state.info.directory.clone();
         let message = AssistantMessage {
-            id: self.deps.ids.message(),
-            session_id: self.id.clone(),
             time: AssistantTime { created, completed: Some(created) },
             error: Some(error),
-            parent_id: asked.clone(),
             model_id: user.model.model_id,
             provider_id: user.model.provider_id,
             mode: user.agent.clone(),
             agent: user.agent,
             path: MessagePath { cwd: directory.clone(), root: directory },
-            summary: false,
-            cost: 0.0,
-            tokens: Tokens::default(),
-            structured: None,
             variant: user.model.variant,
-            finish: None,
+            ..AssistantMessage::begun(self.deps.ids.message(), self.id.clone(), asked.clone(), created)
         };
         Some(self.put_message(Message::Assistant(message)))
     }

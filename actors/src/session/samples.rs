@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use protocol::message::{AssistantTime, MessagePath, ModelRef, Tokens, UserTime};
+use protocol::message::{AssistantTime, ModelRef, UserTime};
 use protocol::part::{PartKind, Ran, TextPart, ToolPart};
 use protocol::provider::{Capabilities, Cost, Limit, Modalities, Model, ModelApi};
 use protocol::{
@@ -83,22 +83,12 @@ pub fn user(n: usize, kinds: Vec<PartKind>) -> Entry {
 
 pub fn assistant(n: usize, parent: usize, kinds: Vec<PartKind>) -> Entry {
     let info = Message::Assistant(AssistantMessage {
-        id: msg(n),
-        session_id: SessionId::parse("ses_1").expect("an id"),
         time: AssistantTime { created: n as u64, completed: Some(n as u64) },
-        error: None,
-        parent_id: msg(parent),
         model_id: "m".into(),
         provider_id: "p".into(),
-        mode: "build".into(),
         agent: "build".into(),
-        path: MessagePath { cwd: "/".into(), root: "/".into() },
-        summary: false,
-        cost: 0.0,
-        tokens: Tokens::default(),
-        structured: None,
-        variant: None,
         finish: Some("stop".into()),
+        ..AssistantMessage::begun(msg(n), SessionId::parse("ses_1").expect("an id"), msg(parent), 0)
     });
     Entry::new(Arc::new(info), kinds.into_iter().enumerate().map(|(i, kind)| part(n, i, kind)).collect())
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use actix::prelude::*;
-use protocol::message::{AssistantTime, MessagePath, Tokens, UserTime};
+use protocol::message::UserTime;
 use protocol::part::{PartKind, Started, TextPart, ToolPart};
 use protocol::{AssistantMessage, JsonMap, Message, MessageId, PartId, SessionStatus, ToolState, UserMessage};
 use serde_json::{Value, json};
@@ -55,28 +55,8 @@ impl Session {
             tools: None,
             troupe: None,
         };
-        let created = self.next_time();
-        let message = AssistantMessage {
-            id: self.deps.ids.message(),
-            session_id: self.id.clone(),
-            time: AssistantTime { created, completed: None },
-            error: None,
-            parent_id: user_id.clone(),
-            model_id: answerer.model_ref.model_id.clone(),
-            provider_id: answerer.model_ref.provider_id.clone(),
-            mode: answerer.agent.name.clone(),
-            agent: answerer.agent.name.clone(),
-            path: MessagePath {
-                cwd: self.state.info.directory.clone(),
-                root: setup.identity.worktree.to_string_lossy().into_owned(),
-            },
-            summary: false,
-            cost: 0.0,
-            tokens: Tokens::default(),
-            structured: None,
-            variant: None,
-            finish: None,
-        };
+        let message = AssistantMessage { variant: None, ..self.new_answer(setup, answerer, &user_id) };
+        let created = message.time.created;
         let message_id = message.id.clone();
         let call_id = self.deps.ids.ulid();
         let input = JsonMap::from_iter([("command".to_owned(), json!(body.command))]);

@@ -155,7 +155,7 @@ const PART: &str = upsert!("part" ("id", "message_id", "session_id", "data")
     values "value->>0, value->>1, value->>2, value->3" on "id"
     do "update set data = iif(message_id = excluded.message_id, excluded.data, null)");
 const STARTED: &str = "update part set started = 1 where id in (select value from json_each(?));";
-const TODO: &str = upsert!("todo" ("session_id", "data")
+const TO_DOS: &str = upsert!("todo" ("session_id", "data")
     values "value->>0, value->1" on "session_id"
     do "update set data = excluded.data");
 const SEEN_FILE: &str = upsert!("seen_file" ("session_id", "path", "hash")
@@ -197,7 +197,7 @@ impl Tables {
         add(MESSAGE, self.message.written());
         add(PART, self.part.written());
         add(STARTED, self.started.firsts());
-        add(TODO, self.todo.written());
+        add(TO_DOS, self.todo.written());
         add(SEEN_FILE, self.seen_file.written());
         add(TURN, self.turn.written());
         add(ASK, self.ask.written());

@@ -1,7 +1,7 @@
 //! Rows that can't be read. One of them must not cost what is beside it: it is named in the log, and where a client
 //! would look for it stands something that says so. The row itself stays as it is.
 
-use protocol::message::{AssistantTime, MessagePath, Tokens};
+use protocol::message::AssistantTime;
 use protocol::part::TextPart;
 use protocol::{AssistantMessage, Message, MessageId, Part, PartId, PartKind, SessionError, SessionId};
 use serde::Deserialize;
@@ -60,22 +60,9 @@ pub fn message(session: &SessionId, id: &str, parent: Option<&MessageId>, create
          model is not told of it."
     );
     Some(Message::Assistant(AssistantMessage {
-        parent_id: parent.unwrap_or(&id).clone(),
-        id,
-        session_id: session.clone(),
         time: AssistantTime { created, completed: Some(created) },
         error: Some(SessionError::unknown(said)),
-        model_id: String::new(),
-        provider_id: String::new(),
-        mode: String::new(),
-        agent: String::new(),
-        path: MessagePath { cwd: String::new(), root: String::new() },
-        summary: false,
-        cost: 0.0,
-        tokens: Tokens::default(),
-        structured: None,
-        variant: None,
-        finish: None,
+        ..AssistantMessage::begun(id.clone(), session.clone(), parent.unwrap_or(&id).clone(), created)
     }))
 }
 

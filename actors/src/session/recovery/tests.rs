@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use pretty_assertions::assert_eq;
-use protocol::message::{AssistantTime, MessagePath, ModelRef, Tokens, UserTime};
+use protocol::message::{AssistantTime, ModelRef, UserTime};
 use protocol::part::{Span, Started, TextPart, ToolPart};
 use protocol::{CallId, SessionId, UserMessage};
 use serde_json::json;
@@ -39,22 +39,8 @@ fn user(n: u32) -> (Arc<Message>, Vec<StoredPart>) {
 
 fn answer(n: u32, parent: u32, is_open: bool, kinds: Vec<(u32, PartKind)>) -> (Arc<Message>, Vec<StoredPart>) {
     let message = AssistantMessage {
-        id: msg(n),
-        session_id: session(),
         time: AssistantTime { created: u64::from(n), completed: (!is_open).then_some(u64::from(n)) },
-        error: None,
-        parent_id: msg(parent),
-        model_id: "m".into(),
-        provider_id: "p".into(),
-        mode: "build".into(),
-        agent: "build".into(),
-        path: MessagePath { cwd: "/".into(), root: "/".into() },
-        summary: false,
-        cost: 0.0,
-        tokens: Tokens::default(),
-        structured: None,
-        variant: None,
-        finish: None,
+        ..AssistantMessage::begun(msg(n), session(), msg(parent), 0)
     };
     let part = |(id, kind)| StoredPart {
         part: Arc::new(Part { id: prt(id), session_id: session(), message_id: msg(n), kind }),

@@ -84,12 +84,10 @@ async fn a_formatter_that_fails_or_finds_nothing_leaves_the_edit_alone() {
 async fn an_abort_ends_the_formatter_and_the_edit_stands() {
     let (_keep, root, cx, desk) = setup(shell("echo formatted > \"$1.ran\"; sleep 600"));
     std::fs::write(root.join("f.txt"), "one\n").unwrap();
+    nix::unistd::mkfifo(&root.join("f.txt.ran"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     let cancel = cx.cancel.clone();
-    let ran = root.join("f.txt.ran");
     let stop = async {
-        while !ran.exists() {
-            tokio::time::sleep(Duration::from_millis(5)).await;
-        }
+        assert_eq!(tokio::fs::read_to_string(root.join("f.txt.ran")).await.unwrap(), "formatted\n");
         cancel.cancel();
     };
     let (output, ()) = tokio::join!(edit(&cx, "one", "two"), stop);
