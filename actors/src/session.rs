@@ -69,7 +69,7 @@ mod turn;
 pub use background::TakeIn;
 pub use command::{
     Abort, CommandError, Delete, Fork, GetInfo, Prompt, RemoveMessage, RemovePart, Resume, Settle, Shell, StopProcess,
-    Summarize, TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
+    StopReason, Summarize, TellOpenParts, Ticket, Update, UpdatePart, WaitTurn,
 };
 use history::History;
 use step::Step;
@@ -213,6 +213,8 @@ pub struct TurnGone;
 struct Turn {
     /// The prompts it answers, all from the front of the queue.
     answering: Vec<MessageId>,
+    /// How many of them have their time limit set.
+    timed: usize,
     /// Steps in a row whose answer broke off.
     cut_in_a_row: u32,
     /// What was done to make room.

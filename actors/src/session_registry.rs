@@ -29,7 +29,9 @@ pub use report::{ActorReport, Crash, GetReport, Report};
 pub use sweep::{Leave, Quiet};
 pub use turn::{AwaitTurn, LastWords, Until, last_words};
 
-use crate::session::{Abort, CommandError, Delete, RegistryLine, Session, SessionDeps, Start, TakeIn, TellOpenParts};
+use crate::session::{
+    Abort, CommandError, Delete, RegistryLine, Session, SessionDeps, Start, StopReason, TakeIn, TellOpenParts,
+};
 use crate::supervisor::{self, Fate, FateKind, FateLine, Intensity, Name};
 use crate::workspace::{InUse, Workspace, WorkspaceDeps};
 
@@ -60,7 +62,12 @@ pub struct DeleteSession(pub SessionId);
 /// Stop a session's turn, and those of its subagents.
 #[derive(Message)]
 #[rtype(result = "Result<(), CommandError>")]
-pub struct AbortSession(pub SessionId);
+pub struct AbortSession {
+    /// The session.
+    pub session_id: SessionId,
+    /// Why its own is stopped.
+    pub reason: StopReason,
+}
 
 /// A client came in the middle: busy sessions tell their open parts whole.
 #[derive(Message)]
@@ -322,10 +329,10 @@ impl Handler<DeleteSession> for SessionRegistry {
 impl Handler<AbortSession> for SessionRegistry {
     type Result = ResponseFuture<Result<(), CommandError>>;
 
-    fn handle(&mut self, AbortSession(id): AbortSession, _: &mut Self::Context) -> Self::Result {
+    fn handle(&mut self, AbortSession { session_id: id, reason }: AbortSession, _: &mut Self::Context) -> Self::Result {
         // One that isn't live runs nothing. Subagents that a call waits for are stopped by it, those in the background
         // here.
-        let own = self.directory.session(&id).map(|handle| handle.address.send(Abort));
+        let own = self.directory.session(&id).map(|handle| handle.address.send(Abort(reason)));
         let (store, directory) = (self.store.clone(), self.directory.clone());
         let below = self.deps.io.spawn(async move {
             let below = store.descendants(&id).await.unwrap_or_else(|error| {
@@ -333,7 +340,7 @@ impl Handler<AbortSession> for SessionRegistry {
                 Vec::new()
             });
             let live = below.iter().filter_map(|id| directory.session(id));
-            futures::future::join_all(live.map(|handle| handle.address.send(Abort))).await;
+            futures::future::join_all(live.map(|handle| handle.address.send(Abort(StopReason::Asked)))).await;
         });
         Box::pin(async move {
             let stopped = match own {

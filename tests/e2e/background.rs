@@ -107,6 +107,24 @@ async fn it_goes_on_after_a_kill_and_its_parent_hears_of_it() {
 }
 
 #[tokio::test]
+async fn one_that_takes_too_long_is_stopped_with_what_it_started_and_its_parent_hears_what_it_had_said() {
+    let world = World::with_config(json!({ "troupe": { "task": { "timeout_ms": 1500 } } })).await;
+    let mut events = world.events().await;
+    let wait = call("bash", json!({ "command": "sleep 6072.42", "description": "wait" }));
+    world.model.script("child's work", [Step::text(RESULT).with_calls([wait])]);
+
+    let (parent, child) = begin(&world, &mut events).await;
+
+    let told = heard(&world, &mut events, &parent).await;
+    for words in [&format!("<task id=\"{child}\" state=\"failed\">"), "time limit of 1.5 s", RESULT] {
+        assert!(said(&told).contains(words), "{words}: {told}");
+    }
+    until_gone("sleep 6072.42", support::PATIENCE).await;
+    let last = world.wire.messages(&child).await.pop().expect("an answer");
+    assert_eq!(last["info"]["error"]["name"], "MessageAbortedError");
+}
+
+#[tokio::test]
 async fn a_stop_of_its_parent_stops_it_and_wakes_nobody() {
     let world = World::start().await;
     let mut events = world.events().await;

@@ -10,7 +10,7 @@ use protocol::{Message, MessageId, Part, PartId, PartKind, SessionError, ToolSta
 use storage::Change;
 
 use super::background::Wakes;
-use super::command::{Abort, CommandError, Delete};
+use super::command::{Abort, CommandError, Delete, StopReason};
 use super::{Life, Session, Stage};
 use crate::permission_broker::{DropApprovals, Withdraw};
 use crate::processor::TakeOpenPart;
@@ -80,7 +80,7 @@ impl Session {
     }
 
     /// Everything the aborted turn left open, closed.
-    fn closed_by_abort(&mut self, ended: Vec<CallEnded>) -> Vec<Change> {
+    fn closed_by_abort(&mut self, ended: Vec<CallEnded>, error: &SessionError) -> Vec<Change> {
         let mut changes = Vec::new();
         for CallEnded { message_id, part_id, call_id, outcome } in ended {
             let outcome = match outcome {
@@ -102,12 +102,12 @@ impl Session {
             .map(|entry| entry.info.id().clone())
             .collect();
         for id in open {
-            changes.extend(self.close_aborted(&id));
+            changes.extend(self.close_aborted(&id, error));
         }
         changes
     }
 
-    fn close_aborted(&mut self, id: &MessageId) -> Vec<Change> {
+    fn close_aborted(&mut self, id: &MessageId, error: &SessionError) -> Vec<Change> {
         let now = self.now();
         let Some(entry) = self.state.history.get(id).cloned() else { return Vec::new() };
         let mut changes = Vec::new();
@@ -144,7 +144,7 @@ impl Session {
             && message.time.completed.is_none()
         {
             let mut message = message.clone();
-            message.error = Some(SessionError::aborted());
+            message.error = Some(error.clone());
             message.time.completed = Some(now.max(message.time.created));
             changes.push(self.put_message(Message::Assistant(message)));
         }
@@ -181,11 +181,14 @@ fn cut_off() -> Outcome {
 impl Handler<Abort> for Session {
     type Result = ResponseActFuture<Self, Result<(), CommandError>>;
 
-    fn handle(&mut self, _: Abort, _: &mut Self::Context) -> Self::Result {
-        if !matches!(self.state.life, Life::There) || matches!(self.state.stage, Stage::Idle | Stage::Aborting) {
+    fn handle(&mut self, Abort(reason): Abort, _: &mut Self::Context) -> Self::Result {
+        let answered = self.running_prompts();
+        let is_late = matches!(&reason, StopReason::OutOfTime { prompt, .. } if !answered.contains(prompt));
+        let runs = !matches!(self.state.stage, Stage::Idle | Stage::Aborting);
+        if !matches!(self.state.life, Life::There) || !runs || is_late {
             return Box::pin(fut::ready(Ok(())));
         }
-        let answered = self.running_prompts();
+        let wakes = if reason == StopReason::Asked { Wakes::No } else { Wakes::Yes };
         let running = self.stop_all();
         let fence = self.state.fence.clone();
         Box::pin(running.into_actor(self).then(move |stopped, session, _| {
@@ -196,16 +199,16 @@ impl Handler<Abort> for Session {
             // It came when all was said: the turn ends as it was about to.
             let is_answered = session.state.turn.is_some() && session.is_answered();
             changes.extend(stopped.withdrawn);
-            changes.extend(session.closed_by_abort(stopped.ended));
+            changes.extend(session.closed_by_abort(stopped.ended, &reason.error()));
             if session.state.turn.is_some() && !is_answered && !session.has_answer() {
-                changes.extend(session.answer_with_error(SessionError::aborted()));
+                changes.extend(session.answer_with_error(reason.error()));
             }
             changes.extend(session.summaries(&answered, &[]));
             changes.extend(answered.iter().map(|id| Change::TurnClosed(session.id.clone(), id.clone())));
             if !is_answered {
-                changes.push(session.error_notice(SessionError::aborted()));
+                changes.push(session.error_notice(reason.error()));
             }
-            let notices = session.report(&answered, Wakes::No, &mut changes);
+            let notices = session.report(&answered, wakes, &mut changes);
             session.record(changes).into_actor(session).map(move |stored, session, ctx| {
                 if session.state.fence == fence {
                     match &stored {

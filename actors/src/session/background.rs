@@ -1,8 +1,9 @@
 //! Subagents in the background: the call that starts one has its result at once. The subagent's prompt says whom it
 //! reports to; when its turn ends, what it said is stored as a message of its parent's, in the same transaction: the
-//! parent's next step, or a turn of its own, answers that. One that was stopped wakes nobody.
+//! parent's next step, or a turn of its own, answers that. One that was stopped wakes nobody, unless its time was over.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use actix::prelude::*;
 use protocol::message::{ModelRef, UserTime};
@@ -13,8 +14,8 @@ use storage::Change;
 use storage::journal::{TurnKind, TurnRow};
 
 use super::history::Entry;
-use super::{Life, Queued, Session, turn_row};
-use crate::session_registry::last_words;
+use super::{Life, Queued, Session, StopReason, turn_row};
+use crate::session_registry::{AbortSession, last_words};
 use crate::tool_executor::Delegate;
 
 /// What marks the prompt of a subagent in the background.
@@ -26,6 +27,9 @@ struct ReportsTo {
     agent: String,
     model: ModelRef,
     description: String,
+    /// Most time its turn may take, in ms.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    limit_ms: Option<u64>,
 }
 
 /// Another session has stored a message here: take it in. It may be known already.
@@ -85,8 +89,25 @@ impl Session {
             agent: user.agent.clone(),
             model: user.model.clone(),
             description: told.delegation.description.clone(),
+            limit_ms: told.limit.map(|limit| limit.as_millis() as u64),
         };
         Some(JsonMap::from_iter([(MARK.to_owned(), serde_json::to_value(reports).ok()?)]))
+    }
+
+    /// Sets the time limits of those of the running turn's prompts that nobody waits for: from when their turn begins,
+    /// or goes on after a crash.
+    pub(super) fn limit_time(&mut self, ctx: &mut Context<Self>) {
+        let Some(turn) = &mut self.state.turn else { return };
+        let new = turn.answering.iter().skip(std::mem::replace(&mut turn.timed, turn.answering.len()));
+        let limit_of = |id: &MessageId| mark(self.state.history.get(id)?)?.limit_ms.map(Duration::from_millis);
+        for (prompt, limit) in new.filter_map(|id| Some((id.clone(), limit_of(id)?))) {
+            ctx.run_later(limit, move |session, _| {
+                let (session_id, reason) = (session.id.clone(), StopReason::OutOfTime { prompt, limit });
+                // By the registry: what is below it is stopped too.
+                let stopped = session.deps.registry.stop.send(AbortSession { session_id, reason });
+                session.deps.io.spawn(stopped);
+            });
+        }
     }
 
     /// Adds to what ends the turn of these prompts what their parent is told of them. Returns who is to take it in once

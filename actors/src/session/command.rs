@@ -1,13 +1,13 @@
 //! What the edge asks of a session. Each command is stored before it is answered; one that comes too late is refused
 //! before anything of it is stored.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use protocol::message::ModelRef;
 use protocol::prompt::{PromptBody, ShellBody};
 use protocol::session::UpdateSession;
-use protocol::{MessageId, MessageWithParts, Part, PartId, Session as Info, SessionId};
+use protocol::{MessageId, MessageWithParts, Part, PartId, Session as Info, SessionError, SessionId};
 use storage::{JournalError, Room};
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tools::process::BackgroundId;
@@ -137,7 +137,33 @@ pub struct Summarize {
 /// Stop the running turn. Answered when its end is stored. Nothing runs: nothing happens.
 #[derive(Message)]
 #[rtype(result = "Result<(), CommandError>")]
-pub struct Abort;
+pub struct Abort(pub StopReason);
+
+/// Why a turn is stopped.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum StopReason {
+    /// Somebody wants it.
+    Asked,
+    /// It answers this prompt, whose time is over.
+    OutOfTime {
+        /// The prompt.
+        prompt: MessageId,
+        /// How much time it had.
+        limit: Duration,
+    },
+}
+
+impl StopReason {
+    /// Returns what its last message says.
+    pub fn error(&self) -> SessionError {
+        match self {
+            Self::Asked => SessionError::aborted(),
+            Self::OutOfTime { limit, .. } => SessionError::MessageAbortedError {
+                message: format!("It did not end within its time limit of {} s and was stopped.", limit.as_secs_f32()),
+            },
+        }
+    }
+}
 
 /// Change the session.
 #[derive(Message)]

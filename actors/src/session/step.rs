@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use actix::prelude::*;
-use protocol::message::{AssistantTime, MessagePath, Tokens};
+use protocol::message::MessagePath;
 use protocol::model::ModelRequest;
 use protocol::part::{PartKind, SubtaskPart};
 use protocol::{AssistantMessage, CallId, Message, MessageId, Part, PartId, SessionError, SessionStatus};
@@ -98,6 +98,7 @@ impl Session {
         }
         self.state.stage = Stage::Preparing;
         self.join_waiting();
+        self.limit_time(ctx);
         let fence = self.state.fence.clone();
         let known = self.ask_workspace(Patience::Step);
         ctx.spawn(known.into_actor(self).map(move |(setup, toolkit), session, ctx| {
@@ -259,12 +260,8 @@ impl Session {
     }
 
     pub(super) fn new_answer(&mut self, setup: &Setup, answerer: &Answerer, parent: &MessageId) -> AssistantMessage {
+        let created = self.next_time();
         AssistantMessage {
-            id: self.deps.ids.message(),
-            session_id: self.id.clone(),
-            time: AssistantTime { created: self.next_time(), completed: None },
-            error: None,
-            parent_id: parent.clone(),
             model_id: answerer.model_ref.model_id.clone(),
             provider_id: answerer.model_ref.provider_id.clone(),
             mode: answerer.agent.name.clone(),
@@ -273,12 +270,8 @@ impl Session {
                 cwd: self.state.info.directory.clone(),
                 root: setup.identity.worktree.to_string_lossy().into_owned(),
             },
-            summary: false,
-            cost: 0.0,
-            tokens: Tokens::default(),
-            structured: None,
             variant: answerer.model_ref.variant.clone(),
-            finish: None,
+            ..AssistantMessage::begun(self.deps.ids.message(), self.id.clone(), parent.clone(), created)
         }
     }
 
@@ -348,6 +341,7 @@ impl Session {
             let answering = self.state.queue.iter().take(upto.map_or(1, |at| at + 1));
             turn.answering = answering.map(|queued| queued.row.message_id.clone()).collect();
         }
+        self.limit_time(ctx);
         self.state.stage = Stage::Preparing;
         let fence = self.state.fence.clone();
         let known = self.ask_workspace(Patience::Call);

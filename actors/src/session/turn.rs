@@ -78,6 +78,7 @@ impl Session {
         let answering = self.state.queue.front().map(|next| next.row.message_id.clone()).into_iter().collect();
         self.state.turn = Some(Turn {
             answering,
+            timed: 0,
             cut_in_a_row: 0,
             effort: Effort::default(),
             stand_in: StandIn::default(),

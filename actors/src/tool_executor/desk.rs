@@ -26,6 +26,7 @@ use super::order::Place;
 use super::{Call, ExecutorDeps, StepSnapshot};
 use crate::language_servers::{AskServers, Diagnose, LanguageServers, Touch};
 use crate::permission_broker::{self as broker, Asker};
+use crate::session::StopReason;
 use crate::session_registry::{AbortSession, AwaitTurn, LastWords, Until};
 use crate::workspace::languages::GetLanguageServers;
 use crate::workspace::{Freshness, TakeSnapshot};
@@ -56,6 +57,8 @@ pub struct Delegate {
     pub part_id: PartId,
     /// What it is told.
     pub delegation: Delegation,
+    /// Most time its turn may take, where nobody waits for it.
+    pub limit: Option<Duration>,
 }
 
 /// Give the session's next step to another agent, with a message for it. Stored when answered; given twice for one
@@ -305,7 +308,8 @@ impl Desk for CallDesk {
             let gone = || ToolError::failed("the session that called is gone");
             let (message_id, part_id) = (self.asker.message_id.clone(), self.part_id.clone());
             let in_background = delegation.background;
-            let started = self.deps.session.delegate.send(Delegate { message_id, part_id, delegation });
+            let started =
+                self.deps.session.delegate.send(Delegate { message_id, part_id, delegation, limit: self.task_limit });
             let Delegated { session_id, message_id, prompt } = started.await.map_err(|_| gone())??;
             let until = if in_background { Until::Begun } else { Until::Ended };
             let limit = async {
@@ -349,7 +353,8 @@ impl CallDesk {
     }
 
     async fn stop(&self, session: &SessionId) {
-        let _ = self.deps.session.stop.send(AbortSession(session.clone())).await;
+        let _ =
+            self.deps.session.stop.send(AbortSession { session_id: session.clone(), reason: StopReason::Asked }).await;
     }
 
     /// Stops a subagent that took too long; returns what is to be said of it.

@@ -184,7 +184,7 @@ impl Budget {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default)]
 pub struct TaskConfig {
-    /// Time limit of a subagent as its parent sees it; 0: none.
+    /// Time limit of a subagent's turn; 0: none.
     pub timeout_ms: u64,
 }
 

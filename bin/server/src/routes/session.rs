@@ -1,7 +1,7 @@
 //! Sessions.
 
 use actix_web::{HttpResponse, web};
-use actors::session::command::{Fork, Update};
+use actors::session::command::{Fork, StopReason, Update};
 use actors::session_registry::{AbortSession, DeleteSession};
 use indexmap::IndexMap;
 use protocol::session::{CreateSession, FileDiff, UpdateSession};
@@ -156,6 +156,6 @@ async fn abort(server: web::Data<Server>, id: web::Path<String>) -> Result<web::
     if server.runtime.directory.session(&id).is_none() {
         known(&server, &id).await?;
     }
-    server.runtime.registry.send(AbortSession(id)).await??;
+    server.runtime.registry.send(AbortSession { session_id: id, reason: StopReason::Asked }).await??;
     Ok(web::Json(true))
 }
