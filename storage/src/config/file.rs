@@ -68,7 +68,10 @@ impl std::fmt::Display for Issue {
         if let Some(line) = self.line {
             write!(f, "{line}: ")?;
         }
-        write!(f, "{}: {}", self.path.join("."), self.message)
+        if !self.path.is_empty() {
+            write!(f, "{}: ", self.path.join("."))?;
+        }
+        f.write_str(&self.message)
     }
 }
 
