@@ -23,6 +23,7 @@ pub mod provider;
 pub mod question;
 pub mod session;
 pub mod skill;
+pub mod surrogate;
 pub mod todo;
 
 pub use clock::{Clock, SystemClock};

@@ -231,9 +231,10 @@ pub struct CacheTokens {
 }
 
 impl Tokens {
-    /// Returns the sum of all kinds.
+    /// Returns the sum of all kinds. Vendors' counts are taken as they come, so it ends at the largest number.
     pub fn all(&self) -> u64 {
-        self.input + self.output + self.reasoning + self.cache.read + self.cache.write
+        let kinds = [self.input, self.output, self.reasoning, self.cache.read, self.cache.write];
+        kinds.into_iter().fold(0, u64::saturating_add)
     }
 }
 
@@ -241,11 +242,16 @@ impl std::ops::AddAssign for Tokens {
     /// Adds the counts; `total` belongs to one step and is dropped.
     fn add_assign(&mut self, other: Self) {
         self.total = None;
-        self.input += other.input;
-        self.output += other.output;
-        self.reasoning += other.reasoning;
-        self.cache.read += other.cache.read;
-        self.cache.write += other.cache.write;
+        let counts = [
+            (&mut self.input, other.input),
+            (&mut self.output, other.output),
+            (&mut self.reasoning, other.reasoning),
+            (&mut self.cache.read, other.cache.read),
+            (&mut self.cache.write, other.cache.write),
+        ];
+        for (count, more) in counts {
+            *count = count.saturating_add(more);
+        }
     }
 }
 

@@ -11,6 +11,7 @@ use sqlx::{ConnectOptions, Connection, SqliteConnection, SqlitePool};
 use crate::error::{StorageError, is_damage, is_missing};
 
 mod damage;
+mod log;
 mod salvage;
 
 pub(crate) use damage::Damage;
@@ -41,6 +42,19 @@ impl Database {
         now_ms: u64,
     ) -> Result<Self, StorageError> {
         let is_emptied = salvage::is_emptied(path);
+        match log::look(path, now_ms)? {
+            log::Log::Sound => {}
+            log::Log::Gone => tracing::error!(
+                path = %path.display(),
+                "the database's write-ahead log (-wal) is gone; what was stored last, and only there, is lost"
+            ),
+            log::Log::Kept(kept) => tracing::error!(
+                path = %path.display(),
+                kept = %kept.display(),
+                "the database's write-ahead log is damaged; a copy is kept, and what was stored last, and only there, is \
+                 lost"
+            ),
+        }
         let sound = match is_emptied {
             true => Err(StorageError::Damaged { path: path.to_owned() }),
             false => Self::open_sound(path, durability).await,

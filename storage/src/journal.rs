@@ -90,8 +90,8 @@ pub enum JournalError {
     #[error("the command belongs to an earlier start of its session")]
     Stale,
     /// An earlier command of the same epoch failed.
-    #[error("an earlier command of the session failed")]
-    Poisoned,
+    #[error("an earlier command of the session failed: {0}")]
+    Poisoned(String),
     /// The database refused it.
     #[error("the database refused it: {0}")]
     Refused(String),

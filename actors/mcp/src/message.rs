@@ -1,5 +1,6 @@
 //! What servers send, read with patience: what is no message is junk, what is one but can't be read is answered for.
 
+use protocol::surrogate::without_lone_surrogates;
 use rmcp::ErrorData;
 use rmcp::model::{RequestId, ServerJsonRpcMessage};
 use serde_json::Value;
@@ -33,27 +34,39 @@ pub fn read(bytes: &[u8]) -> Vec<Incoming> {
     }
     match serde_json::from_slice::<ServerJsonRpcMessage>(bytes) {
         Ok(message) => vec![Incoming::Message(Box::new(message))],
-        Err(_) => match serde_json::from_slice::<Value>(bytes) {
-            Ok(value) => vec![of_value(value)],
-            Err(_) => vec![Incoming::Junk],
-        },
+        Err(_) => {
+            let text = String::from_utf8_lossy(bytes);
+            vec![match serde_json::from_str::<Value>(&without_lone_surrogates(&text)) {
+                Ok(value) => of_value(value),
+                Err(error) => unreadable(&text, format!("the answer is no JSON that can be read: {error}")),
+            }]
+        }
     }
 }
 
 /// Returns the failure of the request whose answer was too long to be read, if its beginning tells which one it was.
 pub fn too_long(head: &[u8]) -> Incoming {
     let head = String::from_utf8_lossy(head);
-    // Before the result: ids within it are others'.
-    let before = head.split("\"result\"").next().unwrap_or_default();
-    let id = before.split("\"id\"").nth(1).and_then(|rest| {
+    unreadable(&head, format!("the answer is larger than {} MiB", MAX_MESSAGE / 1024 / 1024))
+}
+
+/// Returns the failure of the request that a text answers, if it says which one that is.
+fn unreadable(text: &str, why: String) -> Incoming {
+    // Before the result, or behind it: ids within it are others'.
+    let (before, result) = text.split_once("\"result\"").unwrap_or((text, ""));
+    let id_at = |rest: &str| {
         let rest = rest.trim_start().strip_prefix(':')?.trim_start();
-        let end = rest.find([',', '}', ' '])?;
-        serde_json::from_str::<RequestId>(rest.get(..end)?).ok()
-    });
-    match id {
-        Some(id) if !before.contains("\"method\"") => {
-            failure(id, format!("the answer is larger than {} MiB", MAX_MESSAGE / 1024 / 1024))
-        }
+        let (id, rest) = rest.split_at(rest.find([',', '}', ' '])?);
+        Some((serde_json::from_str::<RequestId>(id).ok()?, rest.to_owned()))
+    };
+    let first = || Some(id_at(before.split("\"id\"").nth(1)?)?.0);
+    let last = || {
+        let (id, rest) = id_at(result.rsplit("\"id\"").next().filter(|rest| rest.len() < result.len())?)?;
+        let is_at_the_end = matches!(rest.replace([' ', '\n', '\r'], "").as_str(), "}" | ",\"jsonrpc\":\"2.0\"}");
+        is_at_the_end.then_some(id)
+    };
+    match first().or_else(last) {
+        Some(id) if !before.contains("\"method\"") => failure(id, why),
         _ => Incoming::Junk,
     }
 }
@@ -64,11 +77,15 @@ fn of_value(value: Value) -> Incoming {
     }
     let id = value.get("id").cloned().and_then(|id| serde_json::from_value::<RequestId>(id).ok());
     let is_answer = value.get("method").is_none();
+    let said = value.get("error").map(|error| match error.get("message").unwrap_or(error) {
+        Value::String(message) => message.clone(),
+        other => other.to_string(),
+    });
     match serde_json::from_value::<ServerJsonRpcMessage>(value) {
         Ok(message) => Incoming::Message(Box::new(message)),
         // Somebody waits for it.
         Err(error) => match id {
-            Some(id) if is_answer => failure(id, format!("the answer can't be read: {error}")),
+            Some(id) if is_answer => failure(id, said.unwrap_or_else(|| format!("the answer can't be read: {error}"))),
             _ => Incoming::Ignored,
         },
     }
@@ -114,6 +131,45 @@ mod tests {
             only(r#"{"jsonrpc":"2.0","method":"notifications/unheard/of"}"#),
             Incoming::Message(_) | Incoming::Ignored
         ));
+    }
+
+    fn failed(text: &str) -> (RequestId, String) {
+        match only(text) {
+            Incoming::Message(message) => match *message {
+                ServerJsonRpcMessage::Error(error) => (error.id.expect("an id"), error.error.message.into_owned()),
+                other => panic!("{text}: {other:?}"),
+            },
+            other => panic!("{text}: {other:?}"),
+        }
+    }
+
+    #[test]
+    fn an_error_of_the_wrong_shape_keeps_its_words() {
+        for error in [r#""out of disk""#, r#"{"message":"out of disk"}"#, r#"{"code":"E1","message":"out of disk"}"#] {
+            let (id, said) = failed(&format!(r#"{{"jsonrpc":"2.0","id":4,"error":{error}}}"#));
+            assert_eq!((id, said.as_str()), (RequestId::Number(4), "out of disk"));
+        }
+    }
+
+    #[test]
+    fn a_string_that_was_cut_inside_of_a_character_is_read() {
+        let text = r#"{"result":{"content":[{"type":"text","text":"cut \ud83d"}]},"jsonrpc":"2.0","id":1}"#;
+        assert!(matches!(only(text), Incoming::Message(m) if matches!(&*m, ServerJsonRpcMessage::Response(_))));
+    }
+
+    #[test]
+    fn an_answer_that_is_no_json_fails_its_request() {
+        let deep = format!("{}{}", "[".repeat(300), "]".repeat(300));
+        for result in ["Infinity", "NaN", "tru", &deep] {
+            for answer in [
+                format!(r#"{{"jsonrpc":"2.0","id":9,"result":{{"x":{result}, "id":3}}}}"#),
+                format!(r#"{{"result":{{"x":{result}, "id":3}},"jsonrpc":"2.0","id":9}}"#),
+                format!(r#"{{"result":{{"x":{result}, "id":3}}, "id":9, "jsonrpc":"2.0"}}"#),
+            ] {
+                assert_eq!(failed(&answer).0, RequestId::Number(9), "{answer}");
+            }
+        }
+        assert!(matches!(only(r#"{"jsonrpc":"2.0","result":{"x":tru,"id":3,"y":1}}"#), Incoming::Junk));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! The calls of one answer, as they grow: arguments come in pieces, and are given once they are whole.
 
 use protocol::model::ModelEvent;
+use protocol::surrogate::without_lone_surrogates;
 use protocol::{CallId, JsonMap};
 use serde_json::value::RawValue;
 use serde_json::{Value, error::Category};
@@ -208,7 +209,7 @@ fn read(text: &str) -> Arguments {
     if text.trim().is_empty() {
         return Arguments::Object(JsonMap::new());
     }
-    match serde_json::from_str(text) {
+    match serde_json::from_str(&without_lone_surrogates(text)) {
         Ok(Value::Object(input)) => Arguments::Object(input),
         Ok(Value::Null) => Arguments::Object(JsonMap::new()),
         Ok(Value::String(inner)) => match serde_json::from_str(&inner) {

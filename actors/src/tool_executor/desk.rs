@@ -210,7 +210,7 @@ impl Desk for CallDesk {
             let started = Change::CallStarted(self.asker.fence.session_id.clone(), self.part_id.clone());
             match self.record(vec![started]).await {
                 Ok(()) => Ok(Effects::stored()),
-                Err(JournalError::Stale | JournalError::Poisoned | JournalError::Closed) => Err(ToolError::Aborted),
+                Err(JournalError::Stale | JournalError::Poisoned(_) | JournalError::Closed) => Err(ToolError::Aborted),
                 Err(error) => Err(ToolError::failed(format!("the call was not run: {error}"))),
             }
         }

@@ -5,11 +5,11 @@ use std::pin::Pin;
 use std::time::Duration;
 
 use actix_web::dev::Payload;
-use actix_web::http::header::CONTENT_TYPE;
+use actix_web::http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use actix_web::{FromRequest, HttpMessage, HttpRequest};
 use bytes::{Bytes, BytesMut};
 use futures::{Stream, StreamExt};
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_path_to_error::{Path, Segment};
 
@@ -32,11 +32,15 @@ impl<T: DeserializeOwned + 'static> FromRequest for Json<T> {
     fn from_request(request: &HttpRequest, payload: &mut Payload) -> Self::Future {
         let content_type = request.content_type().to_owned();
         let is_named = request.headers().contains_key(CONTENT_TYPE);
+        let announced = request.headers().get(CONTENT_LENGTH).and_then(|length| length.to_str().ok()?.parse().ok());
         let mut payload = payload.take();
         Box::pin(async move {
+            if announced.is_some_and(|length: u64| length > LIMIT as u64) {
+                return Err(too_large(LIMIT));
+            }
             let body = collect(&mut payload, IDLE, LIMIT).await?;
             // Browsers may send other types across origins without asking first, so only JSON is taken.
-            if is_named && !body.is_empty() && content_type != "application/json" {
+            if is_named && !body.is_empty() && !content_type.eq_ignore_ascii_case("application/json") {
                 return Err(ApiError::ContentType(content_type));
             }
             read(&body).map(Json)
@@ -56,19 +60,27 @@ async fn collect<E: std::fmt::Display>(
         let Some(chunk) = tokio::time::timeout(idle, payload.next()).await.map_err(stalled)? else { return Ok(body) };
         let chunk = chunk.map_err(|error| ApiError::payload(format!("the body broke off: {error}")))?;
         if body.len() + chunk.len() > limit {
-            return Err(ApiError::payload(format!("the body is larger than {} MiB", limit / 1024 / 1024)));
+            return Err(too_large(limit));
         }
         body.extend_from_slice(&chunk);
     }
 }
 
+fn too_large(limit: usize) -> ApiError {
+    ApiError::payload(format!("the body is larger than {} MiB", limit / 1024 / 1024))
+}
+
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
+    let body = body.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(body);
     let body = if body.is_empty() { b"{}" } else { body };
     must_be_object(body)?;
     let no_json = |error: &serde_json::Error| ApiError::payload(format!("the body is no JSON: {error}"));
     let mut reader = serde_json::Deserializer::from_slice(body);
     let value = serde_path_to_error::deserialize(&mut reader).map_err(|error| match error.inner() {
-        inner if inner.is_data() => ApiError::payload(explain(body, error.path(), &inner.to_string())),
+        // A value of a kind that an enumeration can't have counts as bad syntax there.
+        inner if inner.is_data() || serde_json::from_slice::<IgnoredAny>(body).is_ok() => {
+            ApiError::payload(explain(body, error.path(), &inner.to_string()))
+        }
         inner => no_json(inner),
     })?;
     reader.end().map_err(|error| no_json(&error))?;
@@ -100,6 +112,9 @@ fn explain(body: &[u8], path: &Path, said: &str) -> String {
     }
     if let Some((got, allowed)) = unknown_variant(said) {
         return format!("Expected {allowed}, got {}{}", Value::from(got), named(&place));
+    }
+    if said == "expected value" {
+        return format!("Unexpected {}{}", value_at(body, path), named(&place));
     }
     format!("{said}{}", named(&place))
 }
@@ -197,6 +212,12 @@ mod tests {
         assert!(of_none.starts_with("Expected { readonly \"type\": \"text\", ... } | "), "{of_none}");
         assert!(of_none.ends_with("got {\"type\":\"zzz\",\"text\":\"x\"}\n  at [\"parts\"][0]"), "{of_none}");
         assert_eq!(error::<PromptBody>(r#"{"parts":[{"text":"x"}]}"#), of_none.replace(r#""type":"zzz","#, ""));
+    }
+
+    #[test]
+    fn a_value_of_the_wrong_kind_is_no_fault_of_the_json() {
+        assert_eq!(error::<ReplyBody>(r#"{"reply":5}"#), "Unexpected 5\n  at [\"reply\"]");
+        assert_eq!(error::<CreateSession>("\u{feff}{}"), "");
     }
 
     #[actix_web::test]

@@ -220,7 +220,9 @@ impl From<JournalError> for ApiError {
     fn from(error: JournalError) -> Self {
         match error {
             // Of an epoch that ended meanwhile: the same request finds the next one.
-            JournalError::Stale | JournalError::Poisoned | JournalError::Closed => Self::Unavailable(error.to_string()),
+            JournalError::Stale | JournalError::Poisoned(_) | JournalError::Closed => {
+                Self::Unavailable(error.to_string())
+            }
             JournalError::Refused(_) | JournalError::Unwritable(_) => Self::Internal(error.to_string()),
         }
     }

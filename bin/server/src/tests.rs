@@ -181,6 +181,10 @@ async fn foreign_pages_and_names_are_refused_before_anything_is_done() {
     assert_eq!(refused.json()["name"], "ForbiddenError");
     assert_eq!(service.ask("GET", "/session", "host: evil.example\r\n", "").await.status, 403);
     assert_eq!(service.ask("POST", "/session", "content-type: text/plain\r\n", "{}").await.status, 415);
+    assert_eq!(
+        service.ask("POST", "/permission/per_x/reply", "content-type: Application/JSON\r\n", "{}").await.status,
+        400
+    );
     assert_eq!(service.get("/session").await.json(), json!([]));
     let head = service.ask("HEAD", "/session", "", "").await;
     assert_eq!((head.status, head.body.as_str(), head.header("content-length")), (200, "", Some("2")));

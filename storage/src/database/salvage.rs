@@ -56,7 +56,7 @@ pub fn is_emptied(path: &Path) -> bool {
     length(path) == 0 && length(&with(path, "-wal")) > 0
 }
 
-fn with(path: &Path, suffix: &str) -> PathBuf {
+pub fn with(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(suffix);
     PathBuf::from(name)

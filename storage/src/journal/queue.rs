@@ -39,7 +39,8 @@ pub struct Queue {
 /// The accepted epoch of a session.
 struct Live {
     epoch: Epoch,
-    poisoned: bool,
+    /// Why nothing of it is taken any more.
+    poisoned: Option<String>,
 }
 
 struct Entry {
@@ -113,7 +114,7 @@ impl Queue {
         for command in taken.drain(..) {
             match command {
                 Command::Fence(Fence { session_id, epoch }) => {
-                    self.live.insert(session_id, Live { epoch, poisoned: false });
+                    self.live.insert(session_id, Live { epoch, poisoned: None });
                 }
                 Command::Release(Fence { session_id, epoch }) => {
                     if self.live.get(&session_id).is_some_and(|live| live.epoch == epoch) {
@@ -148,8 +149,9 @@ impl Queue {
     fn check(&self, record: &Record) -> Result<(), JournalError> {
         let Some(fence) = &record.fence else { return Ok(()) };
         match self.live.get(&fence.session_id) {
-            Some(live) if live.epoch == fence.epoch && live.poisoned => Err(JournalError::Poisoned),
-            Some(live) if live.epoch == fence.epoch => Ok(()),
+            Some(live) if live.epoch == fence.epoch => {
+                live.poisoned.clone().map_or(Ok(()), |cause| Err(JournalError::Poisoned(cause)))
+            }
             _ => Err(JournalError::Stale),
         }
     }
@@ -165,9 +167,9 @@ impl Queue {
         while batch.len() < BATCH && bytes < BATCH_BYTES {
             let Some(entry) = self.waiting.pop_front() else { break };
             // It was checked when it came; meanwhile an earlier command of its epoch may have failed.
-            if self.is_poisoned(&entry.record) {
+            if let Some(cause) = self.poison_of(&entry.record) {
                 self.settle(&entry.record);
-                let _ = entry.answer.send(Err(JournalError::Poisoned));
+                let _ = entry.answer.send(Err(JournalError::Poisoned(cause)));
                 continue;
             }
             let session = entry.record.fence.as_ref().map(|f| f.session_id.clone());
@@ -214,7 +216,7 @@ impl Queue {
                 }
                 Err(error) => {
                     tracing::error!(%error, session.id = ?record.fence.as_ref().map(|f| &f.session_id), "a command was not stored");
-                    self.poison(&record);
+                    self.poison(&record, &error);
                     acks.push((answer, Err(error)));
                 }
             }
@@ -265,15 +267,15 @@ impl Queue {
         }
     }
 
-    fn is_poisoned(&self, record: &Record) -> bool {
-        let Some(fence) = &record.fence else { return false };
-        self.live.get(&fence.session_id).is_some_and(|live| live.epoch == fence.epoch && live.poisoned)
+    fn poison_of(&self, record: &Record) -> Option<String> {
+        let fence = record.fence.as_ref()?;
+        self.live.get(&fence.session_id).filter(|live| live.epoch == fence.epoch)?.poisoned.clone()
     }
 
-    fn poison(&mut self, record: &Record) {
+    fn poison(&mut self, record: &Record, error: &JournalError) {
         let Some(fence) = &record.fence else { return };
         if let Some(live) = self.live.get_mut(&fence.session_id).filter(|live| live.epoch == fence.epoch) {
-            live.poisoned = true;
+            live.poisoned.get_or_insert_with(|| error.to_string());
         }
     }
 }

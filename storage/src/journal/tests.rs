@@ -192,10 +192,12 @@ async fn a_refused_command_fails_alone_and_the_rest_of_its_epoch_with_it() {
     let refused = world.record(&bad_fence, vec![Change::PartUpdated(orphan)]);
     let kept = world.record(&good_fence, vec![Change::SessionCreated(good.clone())]);
     let after = world.record(&bad_fence, vec![Change::SessionCreated(bad.clone())]);
-    assert!(matches!(refused.await, Err(JournalError::Refused(_))));
+    let refused = refused.await.expect_err("refused");
+    assert!(matches!(refused, JournalError::Refused(_)));
     assert_eq!(kept.await, Ok(()));
-    assert_eq!(after.await, Err(JournalError::Poisoned));
-    assert_eq!(world.record(&bad_fence, vec![status(&bad, SessionStatus::Busy)]).await, Err(JournalError::Poisoned));
+    let poisoned = Err(JournalError::Poisoned(refused.to_string()));
+    assert_eq!(after.await, poisoned);
+    assert_eq!(world.record(&bad_fence, vec![status(&bad, SessionStatus::Busy)]).await, poisoned);
     assert_eq!(world.kept.seen(), ["session.created 0"]);
     let fresh = world.journal.fence(&bad.id);
     assert_eq!(world.record(&fresh, vec![Change::SessionCreated(bad)]).await, Ok(()), "a new epoch starts clean");

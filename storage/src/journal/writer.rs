@@ -99,20 +99,22 @@ impl Writer {
 
     async fn commit_one_by_one(&mut self, batch: &[Record]) -> Vec<Outcome> {
         let mut outcomes = Vec::with_capacity(batch.len());
-        let mut failed: Vec<Fence> = Vec::new();
+        let mut failed: Vec<(Fence, String)> = Vec::new();
         for record in batch {
-            if record.fence.as_ref().is_some_and(|fence| failed.contains(fence)) {
-                outcomes.push(Err(JournalError::Poisoned));
+            let earlier = failed.iter().find(|(fence, _)| record.fence.as_ref() == Some(fence));
+            if let Some((_, cause)) = earlier {
+                outcomes.push(Err(JournalError::Poisoned(cause.clone())));
                 continue;
             }
             match self.try_commit(std::slice::from_ref(record)).await {
                 Ok(mut frames) => outcomes.push(Ok(frames.pop().unwrap_or_default())),
                 Err(failure) => {
-                    failed.extend(record.fence.clone());
-                    outcomes.push(Err(match failure {
+                    let error = match failure {
                         Failure::Refused(reason) => JournalError::Refused(reason),
                         Failure::Unwritable(reason) => JournalError::Unwritable(reason),
-                    }));
+                    };
+                    failed.extend(record.fence.clone().map(|fence| (fence, error.to_string())));
+                    outcomes.push(Err(error));
                 }
             }
         }
