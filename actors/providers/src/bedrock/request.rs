@@ -125,6 +125,8 @@ fn settings(request: &ModelRequest, options: &JsonMap, is_claude: bool, sends_th
     }
     let betas = options.remove("anthropicBeta");
     let stop = options.remove("stopSequences");
+    // A default for OpenAI's models, which has no word here.
+    options.remove("textVerbosity");
     let mut of_model = JsonMap::new();
     let mut unset = false;
     if let Some(Value::Object(thinking)) = options.remove("reasoningConfig") {
@@ -150,6 +152,10 @@ fn settings(request: &ModelRequest, options: &JsonMap, is_claude: bool, sends_th
             "output_config" if !is_claude => {}
             _ => drop(of_model.insert(name, value)),
         }
+    }
+    if let (false, Some(top_p)) = (is_claude, request.top_p) {
+        // Only Claude refuses it beside a temperature.
+        inference.insert("topP".into(), json!(top_p));
     }
     if let Some(stop) = stop.filter(Value::is_array) {
         inference.insert("stopSequences".into(), stop);

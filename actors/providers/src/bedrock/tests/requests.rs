@@ -132,6 +132,15 @@ fn options_go_to_the_model_but_for_those_the_request_has_fields_for() {
 }
 
 #[test]
+fn what_is_for_other_vendors_formats_stays_out() {
+    let mut request = request(vec![user("go")]);
+    (request.model, request.temperature, request.top_p) = ("global.openai.gpt-5.6-luna".into(), Some(0.5), Some(0.9));
+    let body = encoded(&request);
+    assert_eq!(body["inferenceConfig"], json!({ "maxTokens": 8_192, "temperature": 0.5, "topP": 0.9 }));
+    assert_eq!(body["additionalModelRequestFields"], json!({ "reasoning_effort": "medium" }));
+}
+
+#[test]
 fn files_and_results_are_blocks_and_what_the_vendor_takes_not_leaves_a_note() {
     let remote = protocol::model::File { mime: "image/png".into(), filename: None, url: "https://h/x.png".into() };
     let mut failed = result("b", "list", "");
