@@ -7,8 +7,8 @@ use std::sync::Mutex;
 use tracing_subscriber::EnvFilter;
 
 /// Crates that would log content, or what is told better elsewhere.
-const QUIET: &str = "eventsource_client=error,hyper=info,reqwest=info,sqlx=warn,actix_http=info,rmcp=error,\
-                     rmcp::transport::worker=off";
+const QUIET: &str = "aws_sigv4=info,eventsource_client=error,gcp_auth=error,hyper=info,reqwest=info,sqlx=warn,\
+                     actix_http=info,rmcp=error,rmcp::transport::worker=off";
 
 /// Starts logging.
 pub fn start(level: &str) {

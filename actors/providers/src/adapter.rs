@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use futures::{FutureExt, Stream, StreamExt, stream as streams};
 use protocol::model::ModelRequest;
+use protocol::{Clock, SystemClock};
 use sse::{BATCH, Client, HeaderMap, SseError, SseEvent, SseRequest, batches};
 
 use crate::credential::{Access, Secret};
 use crate::decode::{Decode, Run};
 use crate::endpoint::{Endpoint, OpenError, set};
 use crate::error::{Blame, ErrorClass, ProviderError};
-use crate::{IdSource, ModelStream, Provider, copilot};
+use crate::{IdSource, ModelStream, Provider, aws, copilot};
 
 /// Header whose values are a list: all who have something to say to it are heard.
 pub(crate) const BETA: &str = "anthropic-beta";
@@ -30,7 +31,7 @@ pub(crate) trait Format: Send + Sync + 'static {
     /// Returns the header with the secret; a bearer token unless the vendor has one of its own for keys.
     fn authorize(&self, _endpoint: &Endpoint, secret: &Secret) -> Option<(&'static str, String)> {
         match secret {
-            Secret::None => None,
+            Secret::None | Secret::Signing(_) => None,
             Secret::Key(secret) | Secret::Bearer(secret) => Some(("authorization", format!("Bearer {secret}"))),
         }
     }
@@ -157,12 +158,17 @@ impl<F: Format> Shared<F> {
         for (name, value) in own {
             put(&mut headers, name, value).ok_or_else(|| bad_header(name))?;
         }
-        Ok(SseRequest {
+        let mut sent = SseRequest {
             headers,
             header_timeout: self.endpoint.header_timeout,
             event_timeout: self.endpoint.chunk_timeout,
             ..SseRequest::post(url, post.body)
-        })
+        };
+        // Last of all: what is signed may not change any more.
+        if let Secret::Signing(keys) = &access.secret {
+            aws::sign(&mut sent, keys, &self.endpoint, SystemClock.now_ms())?;
+        }
+        Ok(sent)
     }
 
     fn authorize(&self, headers: &mut HeaderMap, access: &Access) -> Result<(), OpenError> {

@@ -4,11 +4,11 @@
 //! <https://docs.anthropic.com/en/api/claude-on-vertex-ai>, and OpenCode 1.18 on the wire.
 
 mod cache;
-mod messages;
+pub(crate) mod messages;
 mod model;
-mod request;
+pub(crate) mod request;
 mod stream;
-mod wire;
+pub(crate) mod wire;
 
 #[cfg(test)]
 mod tests;
@@ -62,7 +62,7 @@ impl Format for Anthropic {
             (Secret::Key(key), _) if !wants_bearer => Some(("x-api-key", key.clone())),
             (Secret::Key(secret) | Secret::Bearer(secret), _) => Some(("authorization", format!("Bearer {secret}"))),
             (Secret::None, Some(token)) => Some(("authorization", format!("Bearer {token}"))),
-            (Secret::None, _) => None,
+            (Secret::None | Secret::Signing(_), _) => None,
         }
     }
 }

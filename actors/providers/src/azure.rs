@@ -28,7 +28,7 @@ pub(crate) fn authorize(endpoint: &Endpoint, secret: &Secret) -> Option<(&'stati
     match secret {
         Secret::Key(key) if endpoint.npm == AZURE => Some(("api-key", key.clone())),
         Secret::Key(secret) | Secret::Bearer(secret) => Some(("authorization", format!("Bearer {secret}"))),
-        Secret::None => None,
+        Secret::None | Secret::Signing(_) => None,
     }
 }
 

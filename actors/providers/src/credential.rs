@@ -40,6 +40,19 @@ pub enum Secret {
     Key(String),
     /// An access token of OAuth. It always goes as a bearer token.
     Bearer(String),
+    /// Keys of AWS. They go nowhere: the request is signed with them.
+    Signing(SigningKeys),
+}
+
+/// Keys that sign requests to AWS.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub struct SigningKeys {
+    /// Names the secret one, in the request.
+    pub id: String,
+    /// The secret one.
+    pub secret: String,
+    /// Sent beside keys that are valid for some time.
+    pub session_token: Option<String>,
 }
 
 impl Access {
@@ -61,6 +74,10 @@ impl Access {
         match &self.secret {
             Secret::None => {}
             Secret::Key(secret) | Secret::Bearer(secret) => secrets.push(secret.clone()),
+            Secret::Signing(keys) => {
+                secrets.extend([keys.id.clone(), keys.secret.clone()]);
+                secrets.extend(keys.session_token.clone());
+            }
         }
         secrets
     }
@@ -83,6 +100,7 @@ impl fmt::Debug for Secret {
             Self::None => "None",
             Self::Key(_) => "Key(…)",
             Self::Bearer(_) => "Bearer(…)",
+            Self::Signing(_) => "Signing(…)",
         })
     }
 }
@@ -95,7 +113,8 @@ mod tests {
 
     #[test]
     fn nothing_secret_is_shown() {
-        for secret in [Secret::Key("s3cret".into()), Secret::Bearer("t0ken".into())] {
+        let keys = SigningKeys { id: "AKIA-t0ken".into(), secret: "t0ken".into(), session_token: Some("t0ken".into()) };
+        for secret in [Secret::Key("s3cret".into()), Secret::Bearer("t0ken".into()), Secret::Signing(keys)] {
             let headers = IndexMap::from([("chatgpt-account-id".to_owned(), "s3cret".to_owned())]);
             let access = Access { secret, headers, base_url: Some("http://s3cret@h".into()) };
             let shown = format!("{access:?}");

@@ -10,6 +10,7 @@ use serde_json::Value;
 use sse::{HeaderMap, HeaderName, HeaderValue, Url};
 
 use crate::credential::{Access, Credential};
+use crate::vendors::BEDROCK;
 use crate::{ProviderError, vendors};
 
 /// Sent with each request.
@@ -37,7 +38,8 @@ pub struct Endpoint {
     /// Most time until an answer begins.
     pub header_timeout: Duration,
     /// The adapter's own settings: `includeUsage`, `setCacheKey`; `resourceName`, `apiVersion`,
-    /// `useDeploymentBasedUrls`, `useCompletionUrls` (Azure); `project`, `location` (Vertex); `region` (Bedrock). What
+    /// `useDeploymentBasedUrls`, `useCompletionUrls` (Azure); `project`, `location` (Vertex); `region`,
+    /// `endpoint`, `profile`, `accessKeyId`, `secretAccessKey`, `sessionToken` (Bedrock). What
     /// goes into the body comes with the request.
     pub options: JsonMap,
 }
@@ -122,7 +124,10 @@ impl Endpoint {
         path: &[P],
         query: &[(&str, String)],
     ) -> Result<Url, OpenError> {
-        let base = match base.or(Some(self.base_url.as_str())).filter(|base| !base.is_empty()) {
+        let own = Some(self.base_url.as_str());
+        // AWS's own word goes before that of all packages.
+        let own = self.setting("endpoint").filter(|_| self.npm == BEDROCK).or(own);
+        let base = match base.or(own).filter(|base| !base.is_empty()) {
             Some(base) => base.to_owned(),
             None => vendors::base_url(self)?,
         };
@@ -132,6 +137,10 @@ impl Endpoint {
             return Err(bad());
         }
         url.path_segments_mut().map_err(|()| bad())?.pop_if_empty().extend(path);
+        if self.npm == BEDROCK {
+            // Ids of models have colons, and a gateway that encodes them would break the signature.
+            url.set_path(&url.path().replace(':', "%3A"));
+        }
         let configured = self.query.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         let query = query.iter().map(|(name, value)| (*name, value.as_str())).filter(|(name, _)| {
             // What the address or the config says of it counts.
@@ -160,14 +169,25 @@ impl Endpoint {
         OpenError::BadHeader { provider_id: self.provider_id.clone(), name: name.into() }
     }
 
-    /// Returns what must not be repeated in an error: the key, and the values of headers that look like one.
+    /// Returns what must not be repeated in an error: the key, and the values of headers and options that look like one.
     pub(crate) fn secrets(&self) -> Vec<String> {
         let telling = |name: &str| {
             ["auth", "cookie", "key", "secret", "token"].iter().any(|word| name.to_ascii_lowercase().contains(word))
         };
         let headers = self.headers.iter().filter(|(name, _)| telling(name)).map(|(_, value)| value);
         let queries = self.query.iter().filter(|(name, _)| telling(name)).map(|(_, value)| value);
-        self.api_key.iter().chain(headers).chain(queries).filter(|secret| secret.len() >= 4).cloned().collect()
+        let options = self.options.iter().filter(|(name, _)| telling(name)).filter_map(|(_, value)| match value {
+            Value::String(text) => Some(text),
+            _ => None,
+        });
+        self.api_key
+            .iter()
+            .chain(headers)
+            .chain(options)
+            .chain(queries)
+            .filter(|secret| secret.len() >= 4)
+            .cloned()
+            .collect()
     }
 }
 

@@ -47,7 +47,7 @@ impl Format for Gemini {
         match secret {
             Secret::Key(key) => Some(("x-goog-api-key", key.clone())),
             Secret::Bearer(token) => Some(("authorization", format!("Bearer {token}"))),
-            Secret::None => None,
+            Secret::None | Secret::Signing(_) => None,
         }
     }
 }

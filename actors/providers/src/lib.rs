@@ -2,8 +2,9 @@
 //!
 //! One folder a wire format, each the same three files: `wire` (the vendor's JSON), `request` (pure), `stream` (a
 //! pure fold over the events of the answer). `vendors` says which package speaks which format, `adapter` does the POST
-//! for all of them, `answer` and `call` are what their decoders share. No config and no environment in here: an
-//! [`Endpoint`] says all an adapter needs, and [`open`] picks the adapter. Nothing is tried again here but a request
+//! for all of them, `answer` and `call` are what their decoders share. No config and no environment in
+//! here: an [`Endpoint`] says all an adapter needs ([`add_ambient`] puts in what a cloud's own tools would find), and
+//! [`open`] picks the adapter. Nothing is tried again here but a request
 //! whose key was refused and could be refreshed ([`Credential`]): an error says of which [`ErrorClass`] it is, and the
 //! Processor decides. Start at `chat`, the format most servers speak; [`demo`] needs no server at all.
 //! [`models`] is what is known of vendors' models, [`auth`] the logins that are kept.
@@ -16,10 +17,13 @@ use protocol::CallId;
 use protocol::model::{ModelEvent, ModelRequest};
 
 mod adapter;
+mod ambient;
 mod answer;
 mod anthropic;
 pub mod auth;
+mod aws;
 mod azure;
+mod bedrock;
 mod call;
 mod chat;
 mod copilot;
@@ -30,6 +34,7 @@ pub mod demo;
 mod endpoint;
 mod error;
 mod gemini;
+mod google;
 mod media;
 pub mod models;
 mod names;
@@ -41,7 +46,8 @@ mod testing;
 mod text;
 mod vendors;
 
-pub use credential::{Access, Credential, Secret};
+pub use ambient::{GOOGLE_PROJECTS, Variables, add_ambient, is_ambient};
+pub use credential::{Access, Credential, Secret, SigningKeys};
 pub use endpoint::{Endpoint, OpenError};
 pub use error::{ErrorClass, ProviderError};
 pub use vendors::{open, speaks};

@@ -8,10 +8,11 @@
 //! | `@ai-sdk/google` | [`crate::gemini`] | generativelanguage.googleapis.com |
 //! | `@ai-sdk/google-vertex` | gemini | by `project` and `location` |
 //! | `@ai-sdk/google-vertex/anthropic` | anthropic | by `project` and `location` |
+//! | `@ai-sdk/amazon-bedrock` | [`crate::bedrock`] | `endpoint`, else by `region` |
 //! | `@ai-sdk/amazon-bedrock/mantle` | responses | by `region` |
 //! | `@ai-sdk/github-copilot` | responses for gpt-5 and later, else chat | api.githubcopilot.com |
 //! | `demo` | [`crate::demo`] | |
-//! | `@ai-sdk/amazon-bedrock`, `@ai-sdk/cohere`, GitLab's, IBM's, SAP's | not spoken | |
+//! | `@ai-sdk/cohere`, GitLab's, IBM's, SAP's | not spoken | |
 //! | any other | [`crate::chat`], most likely spoken by a server of unknown make | that of the package, if it has one |
 
 use std::sync::Arc;
@@ -21,6 +22,7 @@ use sse::Client;
 
 use crate::adapter::Adapter;
 use crate::anthropic::Anthropic;
+use crate::bedrock::Bedrock;
 use crate::chat::Chat;
 use crate::copilot::Copilot;
 use crate::demo::{self, Demo};
@@ -31,6 +33,7 @@ use crate::{IdSource, Provider};
 
 pub(crate) const ANTHROPIC: &str = "@ai-sdk/anthropic";
 pub(crate) const AZURE: &str = "@ai-sdk/azure";
+pub(crate) const BEDROCK: &str = "@ai-sdk/amazon-bedrock";
 pub(crate) const COMPATIBLE: &str = "@ai-sdk/openai-compatible";
 pub(crate) const COPILOT: &str = "@ai-sdk/github-copilot";
 pub(crate) const GOOGLE: &str = "@ai-sdk/google";
@@ -41,8 +44,7 @@ pub(crate) const VERTEX: &str = "@ai-sdk/google-vertex";
 pub(crate) const VERTEX_ANTHROPIC: &str = "@ai-sdk/google-vertex/anthropic";
 
 /// Packages whose wire format no adapter speaks.
-const NOT_SPOKEN: [&str; 7] = [
-    "@ai-sdk/amazon-bedrock",
+const NOT_SPOKEN: [&str; 6] = [
     "@ai-sdk/cohere",
     "@gitlab/gitlab-ai-provider",
     "@jerome-benoit/sap-ai-provider",
@@ -85,6 +87,7 @@ pub fn open(endpoint: &Endpoint, client: Client) -> Result<Arc<dyn Provider>, Op
     }
     Ok(match npm {
         AZURE if endpoint.is_set("useCompletionUrls") => Arc::new(Adapter::new(endpoint, client, call_ids(), Chat)?),
+        BEDROCK => Arc::new(Adapter::new(endpoint, client, call_ids(), Bedrock)?),
         OPENAI | AZURE | MANTLE => Arc::new(Adapter::new(endpoint, client, call_ids(), Responses)?),
         ANTHROPIC | VERTEX_ANTHROPIC => Arc::new(Adapter::new(endpoint, client, call_ids(), Anthropic)?),
         GOOGLE | VERTEX => Arc::new(Adapter::new(endpoint, client, call_ids(), Gemini)?),
@@ -112,6 +115,11 @@ pub(crate) fn base_url(endpoint: &Endpoint) -> Result<String, OpenError> {
             Ok(format!("https://{resource}.openai.azure.com/openai"))
         }
         VERTEX | VERTEX_ANTHROPIC => vertex(endpoint).ok_or_else(|| lacks("project")),
+        BEDROCK => {
+            let region = region(endpoint);
+            let china = if region.starts_with("cn-") { ".cn" } else { "" };
+            Ok(format!("https://bedrock-runtime.{region}.amazonaws.com{china}"))
+        }
         MANTLE => Ok(format!("https://bedrock-mantle.{}.api.aws/v1", region(endpoint))),
         npm => {
             let known = BASE_URLS.iter().find(|(package, _)| *package == npm);
@@ -180,6 +188,8 @@ mod tests {
                 json!({ "project": "p" }),
                 "https://aiplatform.googleapis.com/v1/projects/p/locations/global/publishers/anthropic/models",
             ),
+            (BEDROCK, json!({}), "https://bedrock-runtime.us-east-1.amazonaws.com"),
+            (BEDROCK, json!({ "region": "cn-north-1" }), "https://bedrock-runtime.cn-north-1.amazonaws.com.cn"),
             (MANTLE, json!({ "region": "eu-west-1" }), "https://bedrock-mantle.eu-west-1.api.aws/v1"),
             (OPENAI, json!({}), "https://api.openai.com/v1"),
         ] {
@@ -199,7 +209,9 @@ mod tests {
             let error = open(&Endpoint::new("p", npm, "http://h"), client()).err().expect("an error").to_string();
             assert!(error.contains(npm) && error.contains("@ai-sdk/openai-compatible"), "{error}");
         }
-        for npm in [OPENAI, AZURE, ANTHROPIC, GOOGLE, VERTEX, VERTEX_ANTHROPIC, COPILOT, MANTLE, "some-package"] {
+        for npm in
+            [OPENAI, AZURE, ANTHROPIC, BEDROCK, GOOGLE, VERTEX, VERTEX_ANTHROPIC, COPILOT, MANTLE, "some-package"]
+        {
             assert!(open(&Endpoint::new("p", npm, "http://h"), client()).is_ok(), "{npm}");
         }
     }

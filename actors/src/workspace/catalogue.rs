@@ -108,7 +108,9 @@ impl Catalogue {
         // The config's first, then those a person logged in to, then those whose key is just there.
         let named = config.provider.keys();
         let logged_in = logins.keys().filter(|id| list.provider(id).is_some());
-        let has_key = |listed: &&Listed| known::env_key(&listed.id, &listed.env, environment).is_some();
+        let has_key = |listed: &&Listed| {
+            known::env_key(&listed.id, &listed.env, environment).is_some() || known::is_ambient(listed, environment)
+        };
         let from_env = list.providers().filter(has_key).map(|listed| &listed.id);
         let mut providers = IndexMap::new();
         for id in named.chain(logged_in).chain(from_env) {

@@ -29,3 +29,4 @@ pub use request::{Reconnect, SseRequest};
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Client, Method, Url};
 pub use stream::{EventStream, SseEvent, open, recorded};
+pub use transport::body;

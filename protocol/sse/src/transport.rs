@@ -48,6 +48,29 @@ impl HttpTransport for Transport {
 }
 
 async fn send(client: &Client, request: &SseRequest, headers: http::HeaderMap) -> Result<ByteStream, SseError> {
+    let (head, pieces) = begin(client, request, headers, "text/event-stream").await?;
+    Ok(checked(head, pieces, request.max_event_bytes))
+}
+
+/// Sends a request whose answer is a stream of another kind, `media`, and returns its body in the pieces it comes in.
+/// The time until the headers is limited, and what is no success or of another kind is an error, as with [`crate::open`].
+/// The rest is for the reader: how much of it belongs together, and how long it may take.
+pub async fn body(
+    client: &Client,
+    request: &SseRequest,
+    media: &str,
+) -> Result<impl Stream<Item = Result<Bytes, SseError>> + Send + Unpin + use<>, SseError> {
+    let (_, pieces) = begin(client, request, request.headers.clone(), media).await?;
+    Ok(pieces.map(|piece| piece.map_err(|error| SseError::Cut(causes(error)))))
+}
+
+/// Waits for the headers and looks at them.
+async fn begin(
+    client: &Client,
+    request: &SseRequest,
+    headers: http::HeaderMap,
+    media: &str,
+) -> Result<(Head, impl Stream<Item = Result<Bytes, reqwest::Error>> + Send + Unpin + use<>), SseError> {
     let mut builder = client.request(request.method.clone(), request.url.clone()).headers(headers);
     if let Some(body) = &request.body {
         builder = builder.body(body.clone());
@@ -64,10 +87,10 @@ async fn send(client: &Client, request: &SseRequest, headers: http::HeaderMap) -
         return Err(SseError::Http(Box::new(head.with(&[], pieces).await)));
     }
     // Without a content type it may be one: simple servers leave it out.
-    if content_type(&head.headers).is_some_and(|kind| !kind.eq_ignore_ascii_case("text/event-stream")) {
+    if content_type(&head.headers).is_some_and(|kind| !kind.eq_ignore_ascii_case(media)) {
         return Err(SseError::NotAStream(Box::new(head.with(&[], pieces).await)));
     }
-    Ok(checked(head, pieces, request.max_event_bytes))
+    Ok((head, pieces))
 }
 
 fn replay(pieces: Vec<Bytes>, request: &SseRequest) -> ByteStream {

@@ -13,23 +13,29 @@ use crate::media::{self, ATTACHED, Media};
 use crate::names::{IdRule, Ids, tool_name};
 
 /// Under which name data is kept with parts.
-pub(super) const VENDOR: &str = "anthropic";
+pub(crate) const VENDOR: &str = "anthropic";
 /// Stands first where the history begins with the model.
 const BEFORE: &str = "(The beginning of this conversation was left out.)";
 /// Stands last where the history ends with the model: newer ones refuse to go on with their own words.
 const AFTER: &str = "Go on.";
 /// Stands for a message that is blank: the vendor refuses blank text.
-const BLANK: &str = "(blank)";
+pub(crate) const BLANK: &str = "(blank)";
 
-/// Returns the messages. `sends_thinking`: that goes back; `marks`: their ends are marked for the cache.
-pub(super) fn messages(request: &ModelRequest, sends_thinking: bool, marks: bool) -> Vec<Message<'_>> {
+/// Returns the messages. `vendor`: under which name signatures are kept; `sends_thinking`: that goes back; `marks`:
+/// their ends are marked for the cache.
+pub(crate) fn messages<'a>(
+    request: &'a ModelRequest,
+    vendor: &str,
+    sends_thinking: bool,
+    marks: bool,
+) -> Vec<Message<'a>> {
     let ids = Ids::new(&request.messages, IdRule::Word(64));
     let newest = request.messages.len().saturating_sub(2);
     let mut all: Vec<Message<'_>> = Vec::new();
     for (at, message) in request.messages.iter().enumerate() {
         let (role, mut content) = match message {
             ModelMessage::User(parts) => (Role::User, user(parts)),
-            ModelMessage::Assistant(parts) => (Role::Assistant, assistant(parts, &ids, sends_thinking)),
+            ModelMessage::Assistant(parts) => (Role::Assistant, assistant(parts, &ids, vendor, sends_thinking)),
             ModelMessage::Tool(list) => (Role::User, results(list, &ids)),
         };
         if marks && at >= newest {
@@ -149,12 +155,12 @@ fn results<'a>(results: &'a [ToolResult], ids: &Ids<'_>) -> Vec<Block<'a>> {
     content
 }
 
-fn assistant<'a>(parts: &'a [AssistantContent], ids: &Ids<'_>, sends_thinking: bool) -> Vec<Block<'a>> {
+fn assistant<'a>(parts: &'a [AssistantContent], ids: &Ids<'_>, vendor: &str, sends_thinking: bool) -> Vec<Block<'a>> {
     let mut content: Vec<Block<'a>> = parts
         .iter()
         .filter_map(|part| match part {
             AssistantContent::Text { text: said, .. } => (!said.trim().is_empty()).then(|| text(said.as_str())),
-            AssistantContent::Reasoning { text, metadata } => match signed(metadata.as_ref())? {
+            AssistantContent::Reasoning { text, metadata } => match signed(metadata.as_ref(), vendor)? {
                 _ if !sends_thinking => None,
                 Signed::Thinking(signature) => Some(plain(Kind::Thinking { thinking: text, signature })),
                 Signed::Redacted(data) => Some(plain(Kind::RedactedThinking { data })),
@@ -181,8 +187,8 @@ pub(super) enum Signed<'a> {
 }
 
 /// Returns the signature of thinking, or the data that stands for it; thinking without either is refused.
-pub(super) fn signed(metadata: Option<&JsonMap>) -> Option<Signed<'_>> {
-    let data = metadata?.get(VENDOR)?;
+pub(super) fn signed<'a>(metadata: Option<&'a JsonMap>, vendor: &str) -> Option<Signed<'a>> {
+    let data = metadata?.get(vendor)?;
     let text = |name: &str| data.get(name).and_then(Value::as_str).filter(|text| !text.is_empty());
     text("signature").map(Signed::Thinking).or_else(|| text("redactedData").map(Signed::Redacted))
 }

@@ -7,7 +7,7 @@ use protocol::model::{AssistantContent, ModelMessage, ModelRequest, ToolChoice};
 use serde_json::{Value, json};
 
 use super::cache::mark_system;
-use super::messages::{messages, signed};
+use super::messages::{VENDOR, messages, signed};
 use super::model;
 use super::wire::{Block, Body, Kind, Tool};
 use crate::options::{self, Place, Table};
@@ -53,7 +53,7 @@ pub(super) fn body(
     options: &JsonMap,
     version: Option<&'static str>,
 ) -> serde_json::Result<Vec<u8>> {
-    let placed = options::place(options, &[TABLE]);
+    let placed = place(options);
     let has_own_cache = placed.contains_key("cache_control");
     let sends_thinking = options.get("sendReasoning").and_then(Value::as_bool).unwrap_or(true);
     let mut system: Vec<Block> = request
@@ -75,15 +75,27 @@ pub(super) fn body(
         })
         .collect();
     serde_json::to_vec(&Body {
-        settings: settings(request, placed, version, sends_thinking),
+        settings: settings(request, placed, VENDOR, version, sends_thinking),
         system,
-        messages: messages(request, sends_thinking, !has_own_cache),
+        messages: messages(request, VENDOR, sends_thinking, !has_own_cache),
         tools,
         stream: true,
     })
 }
 
-fn settings(request: &ModelRequest, options: JsonMap, version: Option<&'static str>, sends_thinking: bool) -> JsonMap {
+/// Returns the options at their places.
+pub(crate) fn place(options: &JsonMap) -> JsonMap {
+    options::place(options, &[TABLE])
+}
+
+/// Returns all of the body but the conversation and the tools. `vendor`: under which name signatures are kept.
+pub(crate) fn settings(
+    request: &ModelRequest,
+    options: JsonMap,
+    vendor: &str,
+    version: Option<&'static str>,
+    sends_thinking: bool,
+) -> JsonMap {
     let mut settings = JsonMap::new();
     match version {
         Some(version) => settings.insert("anthropic_version".into(), json!(version)),
@@ -103,7 +115,7 @@ fn settings(request: &ModelRequest, options: JsonMap, version: Option<&'static s
     if request.tools.is_empty() {
         settings.remove("tool_choice");
     }
-    think(request, &mut settings, sends_thinking);
+    think(request, &mut settings, vendor, sends_thinking);
     options::drop_nulls(&mut settings);
     settings
 }
@@ -117,12 +129,12 @@ fn limit(request: &ModelRequest) -> u64 {
 }
 
 /// Brings thinking and what it excludes into agreement.
-fn think(request: &ModelRequest, settings: &mut JsonMap, sends_thinking: bool) {
+fn think(request: &ModelRequest, settings: &mut JsonMap, vendor: &str, sends_thinking: bool) {
     let kind = settings.get("thinking").and_then(|thinking| thinking.get("type")).and_then(Value::as_str);
     let budgeted = kind == Some("enabled");
     let mut thinks = budgeted || kind == Some("adaptive");
     if budgeted {
-        thinks = !breaks_off_thinking(request, sends_thinking) && fit_budget(request, settings);
+        thinks = !breaks_off_thinking(request, vendor, sends_thinking) && fit_budget(request, settings);
     }
     if budgeted && !thinks {
         settings.remove("thinking");
@@ -161,14 +173,16 @@ fn fit_budget(request: &ModelRequest, settings: &mut JsonMap) -> bool {
 
 /// Returns whether the model waits for results of calls it made without thinking, or whose thinking can't go back: the
 /// vendor then refuses to let it think until the turn is over.
-fn breaks_off_thinking(request: &ModelRequest, sends_thinking: bool) -> bool {
+fn breaks_off_thinking(request: &ModelRequest, vendor: &str, sends_thinking: bool) -> bool {
     let of_turn = request.messages.iter().rev().take_while(|message| !matches!(message, ModelMessage::User(_)));
     let mut steps = of_turn.filter_map(|message| match message {
         ModelMessage::Assistant(parts) => Some(parts),
         _ => None,
     });
     let begins_with_thinking = |parts: &Vec<AssistantContent>| match parts.first() {
-        Some(AssistantContent::Reasoning { metadata, .. }) => sends_thinking && signed(metadata.as_ref()).is_some(),
+        Some(AssistantContent::Reasoning { metadata, .. }) => {
+            sends_thinking && signed(metadata.as_ref(), vendor).is_some()
+        }
         _ => false,
     };
     steps.any(|parts| !begins_with_thinking(parts))

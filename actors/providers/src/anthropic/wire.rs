@@ -26,21 +26,21 @@ pub(super) struct Body<'a> {
 
 /// A message of a request.
 #[derive(Serialize)]
-pub(super) struct Message<'a> {
+pub(crate) struct Message<'a> {
     pub role: Role,
     pub content: Vec<Block<'a>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub(super) enum Role {
+pub(crate) enum Role {
     User,
     Assistant,
 }
 
 /// A block of content.
 #[derive(Serialize)]
-pub(super) struct Block<'a> {
+pub(crate) struct Block<'a> {
     #[serde(flatten)]
     pub kind: Kind<'a>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -50,13 +50,13 @@ pub(super) struct Block<'a> {
 /// Ends what the vendor's cache keeps.
 #[derive(Clone, Copy, Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub(super) enum CacheControl {
+pub(crate) enum CacheControl {
     Ephemeral,
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "snake_case")]
-pub(super) enum Kind<'a> {
+pub(crate) enum Kind<'a> {
     Text {
         text: Cow<'a, str>,
     },
@@ -91,14 +91,14 @@ pub(super) enum Kind<'a> {
 /// Content of a tool's result.
 #[derive(Serialize)]
 #[serde(untagged)]
-pub(super) enum Content<'a> {
+pub(crate) enum Content<'a> {
     Text(&'a str),
     Blocks(Vec<Kind<'a>>),
 }
 
 #[derive(Serialize)]
 #[serde(tag = "type", rename_all = "lowercase")]
-pub(super) enum Source<'a> {
+pub(crate) enum Source<'a> {
     Base64 { media_type: &'a str, data: Cow<'a, str> },
     Text { media_type: &'static str, data: String },
     Url { url: &'a str },

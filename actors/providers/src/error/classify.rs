@@ -46,11 +46,13 @@ const FILTER: [&str; 5] = [
 
 const FILTER_TEXTS: [&str; 2] = ["content management policy", "your input was flagged"];
 
-const AUTH: [&str; 13] = [
+const AUTH: [&str; 16] = [
+    "accessdeniedexception",
     "account_deactivated",
     "authentication_error",
     "billing_error",
     "billing_hard_limit_reached",
+    "expiredtokenexception",
     "incorrect_api_key",
     "insufficient_credits",
     "insufficient_quota",
@@ -60,12 +62,20 @@ const AUTH: [&str; 13] = [
     "permission_denied",
     "permission_error",
     "unauthenticated",
+    "unrecognizedclientexception",
 ];
 
-const RATE_LIMIT: [&str; 6] =
-    ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "resource_exhausted", "slow_down", "too_many_requests"];
+const RATE_LIMIT: [&str; 7] = [
+    "rate_limit_error",
+    "rate_limit_exceeded",
+    "rate_limited",
+    "resource_exhausted",
+    "slow_down",
+    "throttlingexception",
+    "too_many_requests",
+];
 
-const BROKEN: [&str; 20] = [
+const BROKEN: [&str; 26] = [
     "aborted",
     "api_error",
     "deadline_exceeded",
@@ -76,19 +86,25 @@ const BROKEN: [&str; 20] = [
     "internal_error",
     "internal_server_error",
     "internalservererror",
+    "internalserverexception",
+    "modelerrorexception",
+    "modelnotreadyexception",
     "model_overloaded",
+    "modelstreamerrorexception",
+    "modeltimeoutexception",
     "overloaded",
     "overloaded_error",
     "server_error",
     "server_is_overloaded",
     "service_unavailable",
     "service_unavailable_error",
+    "serviceunavailableexception",
     "timeout",
     "timeout_error",
     "unavailable",
 ];
 
-const BAD_REQUEST: [&str; 10] = [
+const BAD_REQUEST: [&str; 12] = [
     "badrequesterror",
     "failed_precondition",
     "invalid_argument",
@@ -98,7 +114,9 @@ const BAD_REQUEST: [&str; 10] = [
     "model_not_found",
     "not_found",
     "not_found_error",
+    "resourcenotfoundexception",
     "validation_error",
+    "validationexception",
 ];
 
 /// Returns the class of an answer with this status, or of an error object in a stream if there is none.

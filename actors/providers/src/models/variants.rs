@@ -5,6 +5,7 @@
 //! | OpenAI, Azure, Bedrock's mantle | efforts by the model's age, summaries and sealed thoughts with them |
 //! | Copilot | the same; a budget for Claude, none for Gemini |
 //! | Anthropic, Vertex | four efforts for models that adapt, else two budgets within the limit |
+//! | Bedrock | four efforts for Claude that adapts, two budgets for older ones, else three efforts |
 //! | Gemini, Vertex | two levels for Gemini 3, two budgets for 2.5 |
 //! | OpenRouter, gateways | efforts, for the models they know them of |
 //! | Groq | low, medium, high, none |
@@ -19,7 +20,9 @@ use protocol::JsonMap;
 use protocol::provider::Model;
 use serde_json::{Value, json};
 
-use crate::vendors::{ANTHROPIC, AZURE, COPILOT, GOOGLE, MANTLE, OPENAI, OPENROUTER, VERTEX, VERTEX_ANTHROPIC};
+use crate::vendors::{
+    ANTHROPIC, AZURE, BEDROCK, COPILOT, GOOGLE, MANTLE, OPENAI, OPENROUTER, VERTEX, VERTEX_ANTHROPIC,
+};
 
 /// Efforts most models know.
 const COMMON: [&str; 3] = ["low", "medium", "high"];
@@ -63,6 +66,7 @@ pub fn variants(model: &Model) -> Variants {
         COPILOT => efforts(&COMMON, sealed),
         OPENAI | AZURE | MANTLE => openai(model, &id),
         ANTHROPIC | VERTEX_ANTHROPIC => anthropic(model, &id),
+        BEDROCK => bedrock(&id),
         GOOGLE | VERTEX => gemini(&id),
         "@ai-sdk/groq" => efforts(&["none", "low", "medium", "high"], |effort| json!({ "reasoningEffort": effort })),
         "@ai-sdk/mistral" | "@ai-sdk/cohere" | "@ai-sdk/perplexity" => Variants::new(),
@@ -131,6 +135,20 @@ fn anthropic(model: &Model, id: &str) -> Variants {
     ])
 }
 
+fn bedrock(id: &str) -> Variants {
+    let config = |config: Value| json!({ "reasoningConfig": config });
+    if crate::anthropic::adapts(id) {
+        return efforts(&["low", "medium", "high", "max"], |effort| {
+            config(json!({ "type": "adaptive", "maxReasoningEffort": effort }))
+        });
+    }
+    if id.contains("anthropic") {
+        let budget = |name, most: u64| named(name, config(json!({ "type": "enabled", "budgetTokens": most })));
+        return Variants::from_iter([budget("high", 16_000), budget("max", 31_999)]);
+    }
+    efforts(&COMMON, |effort| config(json!({ "type": "enabled", "maxReasoningEffort": effort })))
+}
+
 fn gemini(id: &str) -> Variants {
     let thinking = |name: &str, value: Value| json!({ "thinkingConfig": { "includeThoughts": true, name: value } });
     if id.contains("2.5") {
@@ -172,6 +190,9 @@ mod tests {
         assert_eq!(names(AZURE, "gpt-5.4", ""), COMMON);
         assert_eq!(names(ANTHROPIC, "claude-sonnet-4-5", ""), ["high", "max"]);
         assert_eq!(names(ANTHROPIC, "claude-opus-4-6", ""), ["low", "medium", "high", "max"]);
+        assert_eq!(names(BEDROCK, "eu.anthropic.claude-opus-4-6-v1", ""), ["low", "medium", "high", "max"]);
+        assert_eq!(names(BEDROCK, "anthropic.claude-haiku-4-5-20251001-v1:0", ""), ["high", "max"]);
+        assert_eq!(names(BEDROCK, "amazon.nova-2-lite-v1:0", ""), COMMON);
         assert_eq!(names(GOOGLE, "gemini-2.5-pro", ""), ["high", "max"]);
         assert_eq!(names(GOOGLE, "gemini-3-pro", ""), ["low", "high"]);
         assert_eq!(names(OPENROUTER, "openai/gpt-5", ""), ALL);
@@ -183,6 +204,10 @@ mod tests {
 
     #[test]
     fn a_variant_brings_the_options_of_its_package() {
+        assert_eq!(
+            of(BEDROCK, "us.anthropic.claude-sonnet-4-6", "")["max"],
+            json!({ "reasoningConfig": { "type": "adaptive", "maxReasoningEffort": "max" } })
+        );
         assert_eq!(
             of(OPENAI, "gpt-5", "2025-08-07")["low"],
             json!({ "reasoningEffort": "low", "reasoningSummary": "auto", "include": ["reasoning.encrypted_content"] })

@@ -13,7 +13,10 @@ const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntran
 
 /// Serves these answers, the last one to all further requests, then closes, or holds the connection; returns its
 /// address and what it is sent.
-pub(crate) async fn server(answers: Vec<String>, hold: bool) -> (String, mpsc::UnboundedReceiver<String>) {
+pub(crate) async fn server<A>(answers: Vec<A>, hold: bool) -> (String, mpsc::UnboundedReceiver<String>)
+where
+    A: AsRef<[u8]> + Clone + Send + 'static,
+{
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
     let address = listener.local_addr().expect("an address");
     let (told, requests) = mpsc::unbounded_channel();
@@ -33,7 +36,7 @@ pub(crate) async fn server(answers: Vec<String>, hold: bool) -> (String, mpsc::U
                     }
                 }
                 let _ = told.send(String::from_utf8_lossy(&sent).into_owned());
-                let _ = socket.write_all(answer.as_bytes()).await;
+                let _ = socket.write_all(answer.as_ref()).await;
                 if hold {
                     let _ = socket.read(&mut [0]).await;
                 }

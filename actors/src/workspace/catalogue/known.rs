@@ -11,7 +11,7 @@ use protocol::config::{ModelConfig, ProviderConfig};
 use protocol::provider::{Model, Provider, ProviderSource};
 use providers::auth::Login;
 use providers::models::{Listed, ModelList};
-use providers::{Endpoint, OpenError};
+use providers::{Endpoint, GOOGLE_PROJECTS, OpenError};
 use serde_json::{Value, json};
 use storage::places::Environment;
 
@@ -22,14 +22,16 @@ use super::{HIDDEN, ModelError, Vendors};
 const CHAT: &str = "@ai-sdk/openai-compatible";
 /// A token of GitHub's in the environment is hardly one of Copilot's: it needs a login.
 const NOT_BY_ENVIRONMENT: [&str; 1] = ["github-copilot"];
+/// Variables that name where Google computes.
+const LOCATIONS: [&str; 3] = ["GOOGLE_VERTEX_LOCATION", "GOOGLE_CLOUD_LOCATION", "VERTEX_LOCATION"];
 /// Settings some packages take from the environment, by provider: the option, and its variables.
 const SETTINGS: [(&str, &str, &[&str]); 6] = [
     ("azure", "resourceName", &["AZURE_RESOURCE_NAME"]),
     ("azure-cognitive-services", "resourceName", &["AZURE_COGNITIVE_SERVICES_RESOURCE_NAME"]),
-    ("google-vertex", "project", &["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT"]),
-    ("google-vertex", "location", &["GOOGLE_VERTEX_LOCATION"]),
-    ("google-vertex-anthropic", "project", &["GOOGLE_VERTEX_PROJECT", "GOOGLE_CLOUD_PROJECT"]),
-    ("google-vertex-anthropic", "location", &["GOOGLE_VERTEX_LOCATION"]),
+    ("google-vertex", "project", &GOOGLE_PROJECTS),
+    ("google-vertex", "location", &LOCATIONS),
+    ("google-vertex-anthropic", "project", &GOOGLE_PROJECTS),
+    ("google-vertex-anthropic", "location", &LOCATIONS),
 ];
 
 /// How a model is spoken to: its package and its address.
@@ -69,7 +71,9 @@ impl Known {
         let (config, is_configured) = (config.unwrap_or(&nothing), config.is_some());
         let env = config.env.clone().or_else(|| listed.map(|listed| listed.env.clone())).unwrap_or_default();
         let from_env = match &config.env {
-            Some(names) => names.iter().find_map(|name| environment.get(name)).map(str::to_owned),
+            Some(names) => {
+                names.iter().filter(|name| !signs(name)).find_map(|name| environment.get(name)).map(str::to_owned)
+            }
             None => env_key(id, &env, environment),
         };
         let credential = vendors.logins.credential(id);
@@ -79,6 +83,9 @@ impl Known {
             (None, Some(Login::OAuth { .. })) if credential.is_some() => (Key::Login, ProviderSource::Custom),
             (None, _) => match from_env {
                 Some(key) => (Key::Text(key), ProviderSource::Env),
+                None if listed.is_some_and(|listed| is_ambient(listed, environment)) => {
+                    (Key::None, ProviderSource::Env)
+                }
                 None => (Key::None, ProviderSource::Config),
             },
         };
@@ -108,6 +115,7 @@ impl Known {
                     Key::Text(key) => endpoint.api_key = Some(key.clone()),
                     Key::Login => endpoint.credential = credential.clone(),
                 }
+                providers::add_ambient(&mut endpoint, &|name| environment.get(name).map(str::to_owned));
                 providers::open(&endpoint, vendors.http.client())
             });
         }
@@ -172,13 +180,20 @@ pub(super) fn env_key(id: &str, names: &[String], environment: &Environment) -> 
     if NOT_BY_ENVIRONMENT.contains(&id) {
         return None;
     }
-    let is_key = |name: &str| {
-        // Keys that sign, which nobody here does.
-        let signs = name.starts_with("AWS_ACCESS") || name.starts_with("AWS_SECRET");
-        !signs && ["KEY", "TOKEN", "SECRET", "PAT"].iter().any(|word| name.split('_').any(|part| part == *word))
-    };
-    let keys = names.iter().filter(|name| is_key(name) || names.len() == 1);
+    let is_key =
+        |name: &str| ["KEY", "TOKEN", "SECRET", "PAT"].iter().any(|word| name.split('_').any(|part| part == *word));
+    let keys = names.iter().filter(|name| !signs(name) && (is_key(name) || names.len() == 1));
     keys.into_iter().find_map(|name| environment.get(name)).map(str::to_owned)
+}
+
+/// Returns whether a listed provider is in use by what its cloud's own tools find on this machine.
+pub(super) fn is_ambient(listed: &Listed, environment: &Environment) -> bool {
+    providers::is_ambient(&listed.npm, &|name| environment.get(name).map(str::to_owned))
+}
+
+/// Keys of AWS sign requests; they are never sent.
+fn signs(name: &str) -> bool {
+    ["AWS_ACCESS", "AWS_SECRET", "AWS_SESSION"].iter().any(|start| name.starts_with(start))
 }
 
 /// Returns a listed provider as it is shown while it isn't used.

@@ -112,7 +112,7 @@ fn a_key_in_the_environment_or_a_login_brings_a_listed_provider() {
             ("anthropic", ProviderSource::Env),
         ]
     );
-    // Nobody signs for AWS.
+    // One key of AWS's signs nothing, and is never sent as it is.
     assert_eq!(listed.len(), 3, "{listed:?}");
     let default = catalogue.default_model().expect("a model");
     assert!(catalogue.has(&default), "{default:?}");
@@ -125,6 +125,51 @@ fn a_key_in_the_environment_or_a_login_brings_a_listed_provider() {
         &environment,
     );
     assert_eq!(in_use(&off), [("anthropic", ProviderSource::Env)]);
+}
+
+#[test]
+fn a_cloud_is_in_use_by_what_its_own_tools_find() {
+    let aws = [("AWS_ACCESS_KEY_ID", "AKIA-x"), ("AWS_SECRET_ACCESS_KEY", "s3cret"), ("AWS_REGION", "eu-west-1")];
+    let catalogue = Home::new().catalogue(json!({}), &aws);
+    assert_eq!(in_use(&catalogue), [("amazon-bedrock", ProviderSource::Env)]);
+    let bedrock = catalogue.providers().next().expect("a provider");
+    assert!(bedrock.models.len() > 50);
+    for model in bedrock.models.keys() {
+        let wanted = ModelRef { provider_id: "amazon-bedrock".into(), model_id: model.clone(), variant: None };
+        assert!(catalogue.has(&wanted), "{model}: {:?}", catalogue.choose(&wanted).err());
+    }
+    let shown = serde_json::to_string(&catalogue.providers().collect::<Vec<_>>()).expect("JSON");
+    assert!(!shown.contains("s3cret") && !shown.contains("AKIA-x"), "{shown}");
+    for environment in [&[("AWS_PROFILE", "work")], &[("AWS_BEARER_TOKEN_BEDROCK", "k")]] {
+        let catalogue = Home::new().catalogue(json!({}), environment);
+        assert_eq!(in_use(&catalogue), [("amazon-bedrock", ProviderSource::Env)]);
+    }
+
+    let google = [("GOOGLE_CLOUD_PROJECT", "p"), ("GOOGLE_APPLICATION_CREDENTIALS", "/nowhere/key.json")];
+    let catalogue = Home::new().catalogue(json!({}), &google);
+    let listed = in_use(&catalogue);
+    assert!(listed.contains(&("google-vertex", ProviderSource::Env)), "{listed:?}");
+    let wanted = ModelRef { provider_id: "google-vertex".into(), model_id: "gemini-2.5-pro".into(), variant: None };
+    assert!(catalogue.has(&wanted), "{:?}", catalogue.choose(&wanted).err());
+    assert_eq!(in_use(&Home::new().catalogue(json!({}), &google[..1])), [("demo", ProviderSource::Custom)]);
+}
+
+#[test]
+fn keys_that_sign_are_never_taken_for_one_that_is_sent() {
+    for (name, is_key) in [
+        ("AWS_ACCESS_KEY_ID", false),
+        ("AWS_SECRET_ACCESS_KEY", false),
+        ("AWS_SESSION_TOKEN", false),
+        ("AWS_BEARER_TOKEN_BEDROCK", true),
+    ] {
+        let environment = Environment::from_iter([(name, "k")]);
+        assert_eq!(known::env_key("x", &[name.to_owned()], &environment).is_some(), is_key, "{name}");
+        // The config names its variables itself.
+        let config = json!({ "provider": { "x": { "env": [name], "options": { "baseURL": "http://h" }, "models": { "m": {} } } } });
+        let source = if is_key { ProviderSource::Env } else { ProviderSource::Config };
+        let catalogue = Home::new().catalogue(config, &[(name, "k")]);
+        assert_eq!(in_use(&catalogue).first(), Some(&("x", source)), "{name}");
+    }
 }
 
 #[test]
