@@ -11,6 +11,9 @@ use storage::Delta;
 
 use super::StepUpdate;
 
+/// From how many bytes on a text is taken for one that never ends.
+const RUNAWAY: usize = 1024 * 1024;
+
 /// The parts of one stream as far as they have come.
 pub struct Fold {
     ids: Arc<Ids>,
@@ -18,8 +21,8 @@ pub struct Fold {
     message_id: MessageId,
     /// Text or thinking that grows.
     open: Option<Part>,
-    /// It grew since it was last stored.
-    is_dirty: bool,
+    /// By how many bytes it grew since it was last stored.
+    unstored: usize,
     /// Calls whose arguments are still coming.
     pending: Vec<(CallId, Part)>,
     /// Text and thinking of this stream, which a new try replaces.
@@ -51,7 +54,7 @@ impl Fold {
             session_id,
             message_id,
             open: None,
-            is_dirty: false,
+            unstored: 0,
             pending: Vec::new(),
             made: Vec::new(),
             handed_over: false,
@@ -128,21 +131,29 @@ impl Fold {
     fn discard(&mut self, updates: &mut Vec<StepUpdate>) {
         self.is_stale = false;
         self.open = None;
-        self.is_dirty = false;
+        self.unstored = 0;
         let pending = std::mem::take(&mut self.pending).into_iter().map(|(_, part)| part.id);
         updates.extend(std::mem::take(&mut self.made).into_iter().chain(pending).map(StepUpdate::Removed));
     }
 
-    /// Returns the part that grows, if it grew since it was last stored.
+    /// Returns the part that grows, if it grew since it was last stored. It is stored whole: one that never ends is
+    /// given ever more seldom.
     pub fn checkpoint(&mut self) -> Option<Arc<Part>> {
-        let part = self.open.as_ref().filter(|_| self.is_dirty)?;
-        self.is_dirty = false;
+        let part = self.open.as_ref().filter(|part| {
+            let size = match &part.kind {
+                PartKind::Text(text) => text.text.len(),
+                PartKind::Reasoning(thought) => thought.text.len(),
+                _ => 0,
+            };
+            self.unstored > 0 && (size < RUNAWAY || self.unstored > size / 4)
+        })?;
+        self.unstored = 0;
         Some(Arc::new(part.clone()))
     }
 
     /// Returns the part that grows, for clients that came in the middle.
     pub fn open_part(&mut self) -> Option<Arc<Part>> {
-        self.is_dirty = false;
+        self.unstored = 0;
         self.open.clone().map(Arc::new)
     }
 
@@ -179,12 +190,12 @@ impl Fold {
         }
         let more = std::mem::take(more);
         let Some(part) = &mut self.open else { return };
+        self.unstored += more.len();
         match &mut part.kind {
             PartKind::Text(text) => text.text.push_str(&more),
             PartKind::Reasoning(thought) => thought.text.push_str(&more),
             _ => return,
         }
-        self.is_dirty = true;
         updates.push(StepUpdate::Delta(Arc::new(Delta {
             session_id: self.session_id.clone(),
             message_id: self.message_id.clone(),
@@ -195,7 +206,7 @@ impl Fold {
 
     fn end_open(&mut self, metadata: Option<JsonMap>, now: u64, updates: &mut Vec<StepUpdate>) {
         let Some(mut part) = self.open.take() else { return };
-        self.is_dirty = false;
+        self.unstored = 0;
         match &mut part.kind {
             PartKind::Text(text) => {
                 if let Some(time) = &mut text.time {
@@ -353,5 +364,15 @@ mod tests {
         fold.apply(vec![ModelEvent::TextDelta("x".into())], 1, &mut Vec::new());
         assert_eq!(fold.checkpoint().and_then(|p| p.as_text().map(str::to_owned)).as_deref(), Some("x"));
         assert!(fold.checkpoint().is_none());
+    }
+
+    #[test]
+    fn text_that_never_ends_is_stored_ever_more_seldom() {
+        let mut fold = fold();
+        let stored = (0..64).filter(|_| {
+            fold.apply(vec![ModelEvent::TextDelta("x".repeat(RUNAWAY))], 1, &mut Vec::new());
+            fold.checkpoint().is_some()
+        });
+        assert!((10..20).contains(&stored.count()));
     }
 }
