@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use protocol::JsonMap;
 use protocol::clock::{Clock, SystemClock};
+use protocol::permission::Action;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -73,6 +74,9 @@ impl Tool for Bash {
             let (place, command) = (cx.place.clone(), command.clone());
             looking(cx, move |_| judge_in(&place, &command, input.workdir.as_deref())).await?
         };
+        if verdict.floor == Action::Deny {
+            return Err(ToolError::failed(format!("The command was not run: {}.", verdict.reasons.join("; "))));
+        }
         ask(cx, &command, verdict).await?;
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Aborted);

@@ -57,6 +57,9 @@ const DEEPEST: usize = 48;
 /// Most statements followed, those of functions and loops counted each time.
 const MOST: usize = 20_000;
 
+/// Most bytes of all listed commands together: each is listed with what stands in it.
+const LISTED: usize = 2 * 1024 * 1024;
+
 /// Most texts parsed: the line, those given to shells, bodies of functions at each call.
 const SCRIPTS: usize = 300;
 
@@ -90,7 +93,8 @@ pub struct Verdict {
     pub commands: Vec<Simple>,
     /// Real directories outside that it reaches into.
     pub directories: Vec<PathBuf>,
-    /// [`Action::Ask`] where the judge is not certain, else [`Action::Allow`].
+    /// [`Action::Ask`] where the judge is not certain, [`Action::Deny`] where it can't list all commands; else
+    /// [`Action::Allow`].
     pub floor: Action,
     /// Why the floor is raised.
     pub reasons: Vec<String>,
@@ -116,6 +120,7 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Verdict {
         looks: paths::LOOKS,
         scripts: SCRIPTS,
         listed: HashSet::new(),
+        room: LISTED,
         redirected_for_good: false,
         did_something: false,
     };
@@ -136,6 +141,8 @@ struct Judge<'a> {
     scripts: usize,
     /// Texts that are listed.
     listed: HashSet<String>,
+    /// Bytes that may still be listed.
+    room: usize,
     /// `exec < f`: what later commands read is not known.
     redirected_for_good: bool,
     /// The line has a part that is harmless and not listed: `cd`, a test, an assignment.
@@ -145,7 +152,19 @@ struct Judge<'a> {
 impl Judge<'_> {
     /// Raises the floor.
     fn ask(&mut self, reason: &str) {
-        self.verdict.floor = Action::Ask;
+        if self.verdict.floor == Action::Allow {
+            self.verdict.floor = Action::Ask;
+        }
+        self.because(reason);
+    }
+
+    /// Gives up on a line whose commands are too many to be listed: a rule may deny one that nobody would see.
+    fn refuse(&mut self) {
+        self.verdict.floor = Action::Deny;
+        self.because("its commands stand in each other too often to be looked at; write it simpler, or as a script");
+    }
+
+    fn because(&mut self, reason: &str) {
         if !self.verdict.reasons.iter().any(|known| known == reason) {
             self.verdict.reasons.push(reason.to_owned());
         }

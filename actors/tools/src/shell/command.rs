@@ -156,6 +156,8 @@ impl Judge<'_> {
 
     fn push(&mut self, text: String, always: Vec<String>) {
         if !text.is_empty() && self.listed.insert(text.clone()) {
+            let Some(room) = self.room.checked_sub(text.len()) else { return self.refuse() };
+            self.room = room;
             self.verdict.commands.push(Simple { text, always });
         }
     }

@@ -608,6 +608,17 @@ fn depth_and_size_are_bounded() {
     assert!(patterns(&many).contains(&"rm y".to_owned()));
 }
 
+#[test]
+fn commands_that_stand_in_each_other_too_often_are_refused_at_little_cost() {
+    for (open, close) in [("$(echo ", ")"), ("<(cat ", ")"), ("\"$(echo ", ")\"")] {
+        let verdict = judged(&format!("echo {}x{}", open.repeat(3000), close.repeat(3000)));
+        assert_ne!(verdict.floor, Action::Allow);
+        let listed: usize = verdict.commands.iter().map(|command| command.text.len()).sum();
+        assert!(listed <= LISTED + LONGEST, "{listed}");
+    }
+    assert_eq!(judged(&format!("echo {}x{}", "$(echo ".repeat(3000), ")".repeat(3000))).floor, Action::Deny);
+}
+
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }

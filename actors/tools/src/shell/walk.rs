@@ -1,5 +1,6 @@
 //! Statements: which commands run, in which order, and what the shell's state is when they do.
 
+use protocol::permission::Action;
 use tree_sitter::Node;
 
 use super::command::{How, Input};
@@ -206,7 +207,9 @@ impl Judge<'_> {
     /// Lists all commands below a node that is not followed any deeper.
     fn list_all(&mut self, source: &str, node: Node) {
         let mut todo = vec![node];
-        while let Some(node) = todo.pop() {
+        while let Some(node) = todo.pop()
+            && self.verdict.floor != Action::Deny
+        {
             if node.kind() == "command" {
                 let parts = named(node)
                     .into_iter()
