@@ -3,6 +3,7 @@
 //! The call ends when the shell does. What it left running stays, owned by the session
 //! ([`crate::process::Processes::background`]); what a limit or a person ends is ended with all that came from it.
 
+mod escapes;
 mod report;
 mod run;
 mod screen;

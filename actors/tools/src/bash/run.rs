@@ -60,6 +60,7 @@ impl Output {
         let piece = self.buffer.get(..read).unwrap_or_default();
         if piece.is_empty() {
             self.pipe = None;
+            self.screen.end();
             return false;
         }
         self.screen.push(piece);

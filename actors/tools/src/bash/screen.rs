@@ -1,8 +1,9 @@
 //! What a terminal would show of an output, bounded: escape codes stripped, overwritten lines gone, the head and the
 //! newest part kept, the rest counted.
 
-use anstream::adapter::StripBytes;
 use memchr::{memchr, memchr_iter, memrchr};
+
+use super::escapes::Escapes;
 
 /// Bytes kept of the head once the middle is left out, and lines.
 const HEAD: (usize, usize) = (2 * 1024, 40);
@@ -13,7 +14,7 @@ const TAIL: usize = 128 * 1024;
 /// An output as it is shown, fed piece by piece. Memory stays bounded whatever comes.
 #[derive(Debug, Default)]
 pub(super) struct Screen {
-    strip: StripBytes,
+    escapes: Escapes,
     /// The beginning, once something behind it was left out.
     head: Option<Vec<u8>>,
     /// What follows the head and what was left out; all there is while there is no head.
@@ -54,15 +55,18 @@ pub(super) enum Shown {
 impl Screen {
     /// Takes the next piece.
     pub(super) fn push(&mut self, bytes: &[u8]) {
-        if !self.returned && self.strip == StripBytes::default() && bytes.iter().all(|b| is_text(*b)) {
+        if !self.returned && self.escapes.is_fresh() && bytes.iter().all(|b| is_text(*b)) {
             return self.append(bytes);
         }
-        // The state is taken out so that the pieces can borrow it while we change.
-        let mut strip = std::mem::take(&mut self.strip);
-        for piece in strip.strip_next(bytes) {
-            self.print(piece);
-        }
-        self.strip = strip;
+        // The state is taken out so that we can change while it gives pieces.
+        let mut escapes = std::mem::take(&mut self.escapes);
+        escapes.take(bytes, |piece| self.print(piece));
+        self.escapes = escapes;
+    }
+
+    /// Nothing more comes.
+    pub(super) fn end(&mut self) {
+        std::mem::take(&mut self.escapes).end(|piece| self.print(piece));
     }
 
     /// Returns how many bytes were overwritten after a carriage return.
@@ -214,6 +218,30 @@ mod tests {
     }
 
     #[test]
+    fn a_string_of_the_terminals_that_never_ends_hides_no_more_than_its_line() {
+        for begin in ["\x1b]0;x", "\x1bP", "\x1bX", "\x1b_", "\x1b^"] {
+            assert_eq!(whole(&["a", begin, "\n1\n", "2\n"]), "a\n1\n2\n", "{begin:?}");
+            let shown = whole(&[begin, &"x".repeat(5000), "\x1b[1mend"]);
+            assert!(shown.len() < 1000 && shown.ends_with("xend"), "{begin:?}");
+            assert_eq!(whole(&[begin, "y\x1b\\z"]), "z");
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_text_are_seen_as_such() {
+        let shown = |pieces: &[&[u8]]| {
+            let mut screen = Screen::default();
+            pieces.iter().for_each(|piece| screen.push(piece));
+            screen.end();
+            screen.shown(LIMITS)
+        };
+        let whole = |text: &str| Shown::Whole(text.to_owned());
+        assert_eq!(shown(&[b"a\x90b\x9b1mc\n"]), whole("a\u{fffd}b\u{fffd}1mc\n"));
+        assert_eq!(shown(&[b"\xe2", b"\x9c", b"\x93\xff"]), whole("\u{2713}\u{fffd}"));
+        assert_eq!(shown(&[b"a\xe2\x9c"]), whole("a\u{fffd}"));
+    }
+
+    #[test]
     fn a_carriage_return_lets_what_follows_overwrite_the_line() {
         assert_eq!(whole(&["one\ntwo\rthree"]), "one\nthree");
         assert_eq!(whole(&["1%\r", "2%\r", "3%\n", "done\n"]), "3%\ndone\n");
@@ -282,6 +310,7 @@ mod tests {
         fn where_an_output_is_cut_into_pieces_makes_no_difference(
             parts in prop::collection::vec(prop_oneof![
                 Just("line\n"), Just("\r"), Just("\r\n"), Just("\x1b[1;31m"), Just("\x1b]0;t\x07"), Just("\u{2713}"), Just("ab\t"),
+                Just("\x1b]"), Just("\x1bP"), Just("\x1b\\"),
             ], 0..30),
             cuts in prop::collection::vec(any::<prop::sample::Index>(), 0..6),
         ) {
