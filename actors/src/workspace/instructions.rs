@@ -21,6 +21,8 @@ const MAX_BYTES: u64 = 256 * 1024;
 const MAX_FILES: usize = 100;
 /// How deep a pattern with `**` looks.
 const MAX_DEPTH: usize = 12;
+/// Longest pattern of files, in bytes.
+const LONGEST_PATTERN: usize = 4 * 1024;
 
 /// An instruction file or page.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -175,7 +177,9 @@ fn matching(root: &Path, pattern: &Path, found: &mut Found) -> Vec<PathBuf> {
     }
     let rest: PathBuf = parts.iter().skip_while(|part| is_plain(part)).collect();
     let text = rest.to_string_lossy();
-    let Ok(glob) = GlobBuilder::new(&text).literal_separator(true).build() else {
+    // A very long one would become an expression that is too large.
+    let glob = GlobBuilder::new(&text).literal_separator(true).build().ok().filter(|_| text.len() <= LONGEST_PATTERN);
+    let Some(glob) = glob else {
         found.warnings.push(format!("{:?} under `instructions` is no pattern", pattern.display().to_string()));
         return Vec::new();
     };

@@ -1,6 +1,7 @@
 //! `webfetch`: reads a page of the web.
 
 mod body;
+mod dom;
 mod html;
 mod reach;
 

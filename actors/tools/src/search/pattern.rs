@@ -9,12 +9,18 @@ use globset::{GlobBuilder, GlobMatcher};
 /// Characters that make a part of a pattern more than a name.
 const SPECIAL: [char; 8] = ['*', '?', '[', ']', '{', '}', '!', '\\'];
 
+/// Longest pattern, in bytes: it becomes a regular expression of many times its size.
+const LONGEST: usize = 4 * 1024;
+
 /// A pattern that can't be used.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub(crate) enum PatternError {
     /// It is empty.
     #[error("The pattern is empty. Give one like `**/*.rs`.")]
     Empty,
+    /// It is too long.
+    #[error("The pattern has {0} bytes; at most {LONGEST} are taken. Search for less at a time.")]
+    Long(usize),
     /// It goes up after a wildcard.
     #[error("The pattern `{0}` has `..` after a wildcard. Only its beginning may lead up; or use path.")]
     Up(String),
@@ -47,6 +53,7 @@ pub(crate) struct Names {
 impl Pattern {
     pub(crate) fn parse(pattern: &str) -> Result<Self, PatternError> {
         let pattern = pattern.trim();
+        must_be_short(pattern)?;
         let mut rest = pattern;
         while let Some(after) = rest.strip_prefix("./") {
             rest = after.trim_start_matches('/');
@@ -78,6 +85,10 @@ impl Pattern {
     pub(crate) fn matches(&self, relative: &Path) -> bool {
         self.names.matches(relative)
     }
+}
+
+fn must_be_short(pattern: &str) -> Result<(), PatternError> {
+    if pattern.len() > LONGEST { Err(PatternError::Long(pattern.len())) } else { Ok(()) }
 }
 
 impl Names {
@@ -117,6 +128,7 @@ pub(crate) struct Filter {
 
 impl Filter {
     pub(crate) fn parse(patterns: &str) -> Result<Self, PatternError> {
+        must_be_short(patterns)?;
         let mut filter = Self::default();
         for pattern in split(patterns) {
             match pattern.strip_prefix('!') {
@@ -194,6 +206,18 @@ mod tests {
         assert_eq!(parts("x.log"), (String::new(), Some("x.log".into()), None));
         assert!(Pattern::parse("src/*.ts").unwrap().matches(Path::new("a.ts")));
         assert!(!Pattern::parse("src/*.ts").unwrap().matches(Path::new("deep/a.ts")));
+    }
+
+    #[test]
+    fn a_pattern_that_would_be_too_large_is_refused() {
+        for long in ["*".repeat(100_000), format!("{{{}}}", ",".repeat(300_000)), "(".repeat(LONGEST + 1)] {
+            let size = long.len();
+            assert_eq!(Pattern::parse(&long).unwrap_err(), PatternError::Long(size));
+            assert_eq!(Filter::parse(&long).unwrap_err(), PatternError::Long(size));
+        }
+        for long in ["*".repeat(LONGEST), format!("{{{}}}", ",".repeat(LONGEST - 2)), "{a".repeat(LONGEST / 2)] {
+            let _ = (Pattern::parse(&long), Filter::parse(&long));
+        }
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Pages to markdown and to text. A page is anybody's text: parsing it is bounded in time, walking it in depth.
+//! Pages to markdown and to text. A page is anybody's text: parsing it is bounded in time and size, walking it
+//! in depth.
 
 use std::rc::Rc;
 use std::time::{Duration, Instant};
@@ -7,9 +8,10 @@ use htmd::HtmlToMarkdown;
 use html5ever::driver::ParseOpts;
 use html5ever::parse_document;
 use html5ever::tendril::TendrilSink;
-use markup5ever_rcdom::{Node, NodeData, RcDom};
+use markup5ever_rcdom::{Node, NodeData};
 use tokio_util::sync::CancellationToken;
 
+use super::dom::CountingDom;
 use crate::error::ToolError;
 
 /// Longest time for one page. Parsing is quadratic in how deep tags stand in each other.
@@ -18,8 +20,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// How deep a page may be to be turned into markdown, which recurses; ordinary ones stay below 60.
 const DEEPEST: usize = 256;
 
-/// Bytes parsed between two looks at the clock.
-const STEP: usize = 16 * 1024;
+/// Most elements of a page; ordinary ones have some thousands.
+const ELEMENTS: usize = 500_000;
+
+/// Bytes parsed between two looks at the clock and the count: each three may make thousands of elements.
+const STEP: usize = 256;
 
 /// Elements that hold nothing to read.
 const SILENT: [&str; 8] = ["script", "style", "noscript", "iframe", "object", "embed", "meta", "link"];
@@ -42,13 +47,13 @@ pub(super) fn to_text(html: &str, cancel: &CancellationToken) -> Result<String, 
 
 fn parse(html: &str, cancel: &CancellationToken) -> Result<Rc<Node>, ToolError> {
     let start = Instant::now();
-    let mut parser = parse_document(RcDom::default(), ParseOpts::default());
+    let mut parser = parse_document(CountingDom::default(), ParseOpts::default());
     let mut rest = html;
     while !rest.is_empty() {
         if cancel.is_cancelled() {
             return Err(ToolError::Aborted);
         }
-        if start.elapsed() > PATIENCE {
+        if start.elapsed() > PATIENCE || parser.tokenizer.sink.sink.elements() > ELEMENTS {
             return Err(ToolError::failed("The page is too entangled to be converted. Fetch it with format html."));
         }
         let end = (STEP.min(rest.len())..=rest.len()).find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
@@ -122,6 +127,16 @@ mod tests {
         assert_eq!(markdown(&at_the_limit), "x");
         let lists = format!("{}x", "<ul><li>".repeat(120));
         assert!(markdown(&lists).contains('x'));
+    }
+
+    #[test]
+    fn a_small_page_of_millions_of_elements_is_given_up() {
+        let open: String = (0..2_000).map(|n| format!("<b a{n}>")).collect();
+        let page = format!("<p>{open}</p>{}", "<p>x".repeat(2_000));
+        let error = to_text(&page, &CancellationToken::new()).unwrap_err();
+        assert!(error.to_string().contains("entangled"), "{error}");
+        let table = format!("<table>{}</table>", "<tr><td>1<td>2".repeat(5_000));
+        assert_eq!(text(&table).len(), 10_000);
     }
 
     #[test]
