@@ -361,5 +361,5 @@ async fn run(deps: ExecutorDeps, call: Call, cancel: CancellationToken, place: P
 fn failed(error: ToolError) -> Outcome {
     let stops_turn = matches!(&error, ToolError::Refused(refusal) if refusal.stops_turn());
     let interrupted = matches!(&error, ToolError::Aborted | ToolError::Refused(tools::Refusal::Withdrawn));
-    Outcome::Failed { error: error.to_string(), interrupted, stops_turn }
+    Outcome::Failed { error: bounds::error(error.to_string()), interrupted, stops_turn }
 }

@@ -1,4 +1,5 @@
-//! What of a call's output the model reads: at most 2,000 lines and 50 KB; the whole is kept in a file.
+//! What of a call's output the model reads: at most 2,000 lines and 50 KB; the whole is kept in a file. Of an error, at
+//! most 8 KB: some name all that was given.
 
 use std::path::Path;
 
@@ -12,6 +13,24 @@ use super::Outcome;
 const MAX_LINES: usize = 2_000;
 /// Most bytes.
 const MAX_BYTES: usize = 50 * 1024;
+
+/// Most bytes of an error.
+const MAX_ERROR: usize = 8 * 1024;
+
+/// Leaves the middle of a long error out.
+pub fn error(text: String) -> String {
+    if text.len() <= MAX_ERROR {
+        return text;
+    }
+    let head = text.floor_char_boundary(MAX_ERROR / 2);
+    let tail = text.ceil_char_boundary(text.len() - MAX_ERROR / 2);
+    let left = tail - head;
+    format!(
+        "{}\n...{left} bytes left out...\n{}",
+        text.get(..head).unwrap_or_default(),
+        text.get(tail..).unwrap_or_default()
+    )
+}
 
 /// Cuts an output at its limits.
 pub async fn bounded(output: ToolOutput, spill: &Path, ids: &Ids) -> Outcome {
@@ -70,6 +89,13 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+
+    #[test]
+    fn of_a_long_error_beginning_and_end_are_told() {
+        assert_eq!(error("short".into()), "short");
+        let long = error(format!("It failed: {} for that reason.", "é".repeat(100_000)));
+        assert!(long.len() < MAX_ERROR + 50 && long.starts_with("It failed: é") && long.ends_with("for that reason."));
+    }
 
     #[test]
     fn what_fits_is_not_cut_and_what_does_not_is_cut_at_a_line() {
