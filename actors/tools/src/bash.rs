@@ -32,6 +32,9 @@ use run::Begun;
 /// How long a command may run unless the call says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
+/// Fewer bytes than this can be one argument of a program. Source: Linux, `MAX_ARG_STRLEN`.
+const LONGEST: usize = 128 * 1024;
+
 /// The largest number JSON's readers agree on.
 const SAFE: i64 = 9_007_199_254_740_991;
 
@@ -66,11 +69,7 @@ impl Tool for Bash {
 
     async fn run(&self, input: BashInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
         let command = input.command;
-        if command.contains('\0') {
-            return Err(ToolError::failed(
-                "The command contains a NUL character. Write it without, for example as \\0.",
-            ));
-        }
+        must_be_startable(&command)?;
         let (directory, verdict) = {
             let (place, command) = (cx.place.clone(), command.clone());
             looking(cx, move |_| judge_in(&place, &command, input.workdir.as_deref())).await?
@@ -111,9 +110,7 @@ impl Tool for PersonsBash {
     const TRAITS: Traits = Bash::TRAITS;
 
     async fn run(&self, PersonsInput { command }: PersonsInput, cx: &ToolContext) -> Result<ToolOutput, ToolError> {
-        if command.contains('\0') {
-            return Err(ToolError::failed("The command contains a NUL character."));
-        }
+        must_be_startable(&command)?;
         let directory = cx.place.directory.clone();
         let env = cx.desk.shell_env(&directory).await;
         let begun = cx.begin().await?;
@@ -127,6 +124,20 @@ impl Tool for PersonsBash {
         }
         Ok(output)
     }
+}
+
+/// A shell is given its line as one argument, and the system takes only so much.
+fn must_be_startable(command: &str) -> Result<(), ToolError> {
+    if command.contains('\0') {
+        return Err(ToolError::failed("The command contains a NUL character. Write it without, for example as \\0."));
+    }
+    if command.len() >= LONGEST {
+        return Err(ToolError::failed(format!(
+            "The command has {} bytes; a shell takes fewer than {LONGEST}. Put the content into a file with write.",
+            command.len()
+        )));
+    }
+    Ok(())
 }
 
 /// Finds the directory and judges the command there; blocks.

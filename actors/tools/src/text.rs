@@ -4,6 +4,7 @@
 //! everything around it keeps its bytes. What could not be put together again is not edited.
 
 pub(crate) mod lines;
+pub(crate) mod runs;
 
 use std::borrow::Cow;
 use std::ops::Range;

@@ -11,6 +11,7 @@ use std::ops::Range;
 use super::grammar::{Chunk, Line};
 use crate::text::fold;
 use crate::text::lines::Unified;
+use crate::text::runs::runs;
 
 /// Most places named in an error.
 const MAX_NAMED: usize = 5;
@@ -40,7 +41,7 @@ pub(crate) enum PlaceError {
     Indentation { line: usize, new: String },
 }
 
-/// How alike two lines must be; the first level that fits anywhere decides.
+/// How alike two lines must be, each an equivalence; the first level that fits anywhere decides.
 const LEVELS: [fn(&str, &str) -> bool; 4] = [
     |file, patch| file == patch,
     |file, patch| file.trim_end() == patch.trim_end(),
@@ -152,9 +153,8 @@ impl<'a> FileLines<'a> {
     }
 
     fn all(&self, old: &[&str], from: usize, alike: fn(&str, &str) -> bool) -> Vec<usize> {
-        let windows = self.lines.windows(old.len()).enumerate().skip(from);
-        let fits = |window: &[&str]| window.iter().zip(old).all(|(file, patch)| alike(file, patch));
-        windows.filter(|(_, window)| fits(window)).map(|(at, _)| at).collect()
+        let below = self.lines.get(from..).unwrap_or_default();
+        runs(below, old, |file, patch| alike(file, patch)).into_iter().map(|at| from + at).collect()
     }
 
     /// Notes the runs of lines that change.

@@ -81,6 +81,19 @@ async fn a_command_runs_where_it_is_told() {
 }
 
 #[tokio::test]
+async fn a_line_no_shell_takes_is_refused_before_anybody_is_asked() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cx, desk) = own(dir.path());
+    for (line, told) in [("echo a\0b".to_owned(), "NUL"), (format!("echo {}", "x".repeat(LONGEST)), "write")] {
+        let error = call(&cx, json!({ "command": line })).await.unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+    assert_eq!(desk.asks().len(), 0);
+    let longest = format!("echo {}", "x".repeat(LONGEST - 6));
+    assert!(call(&cx, json!({ "command": longest })).await.is_ok());
+}
+
+#[tokio::test]
 async fn wrong_arguments_are_named() {
     let dir = tempfile::tempdir().unwrap();
     let (cx, _desk) = own(dir.path());

@@ -11,6 +11,7 @@ use std::hash::Hash;
 use std::ops::Range;
 
 use super::anchors;
+use crate::text::runs::runs;
 use protocol::config::EditAnchors;
 
 /// Most places that are counted when there should be one.
@@ -225,7 +226,7 @@ impl<'a> Lines<'a> {
         let fit = Fit::Lines((0..wanted.len()).map(Some).collect());
         let place =
             |first: usize| Some(Place { range: self.range(first, wanted.len(), block.has_end)?, fit: fit.clone() });
-        runs(&have, &wanted).into_iter().filter_map(place).collect()
+        runs(&have, &wanted, usize::eq).into_iter().filter_map(place).collect()
     }
 
     fn has_same_relative_indentation(&self, place: &Place, block: &Block<'_>) -> bool {
@@ -233,38 +234,6 @@ impl<'a> Lines<'a> {
         let here = self.lines.get(first..first + block.lines.len()).unwrap_or_default();
         dedented(here) == dedented(&block.lines)
     }
-}
-
-/// Returns where `wanted` (not empty) occurs in `have`, overlapping ones too. Takes linear time (Knuth, Morris, Pratt):
-/// files of ten thousand equal lines exist.
-fn runs(have: &[usize], wanted: &[usize]) -> Vec<usize> {
-    let mut back = vec![0; wanted.len()];
-    let step = |back: &[usize], mut matched: usize, item: usize| {
-        loop {
-            if wanted.get(matched) == Some(&item) {
-                return matched + 1;
-            }
-            match matched.checked_sub(1).and_then(|last| back.get(last)) {
-                Some(shorter) => matched = *shorter,
-                None => return 0,
-            }
-        }
-    };
-    let mut matched = 0;
-    for at in 1..wanted.len() {
-        matched = step(&back, matched, wanted.get(at).copied().unwrap_or_default());
-        if let Some(slot) = back.get_mut(at) {
-            *slot = matched;
-        }
-    }
-    let (mut found, mut matched) = (Vec::new(), 0);
-    for (at, item) in have.iter().enumerate() {
-        matched = step(&back, matched, *item);
-        if matched == wanted.len() {
-            found.push(at + 1 - wanted.len());
-        }
-    }
-    found
 }
 
 /// Returns lines without the indentation all of them share; empty lines have none.
@@ -479,12 +448,6 @@ mod tests {
                     }
                 }
             }
-        }
-
-        #[test]
-        fn runs_are_found_like_one_by_one(have in proptest::collection::vec(0..3usize, 0..40), wanted in proptest::collection::vec(0..3usize, 1..5)) {
-            let slow: Vec<usize> = (0..have.len()).filter(|at| have[*at..].starts_with(&wanted)).collect();
-            prop_assert_eq!(runs(&have, &wanted), slow);
         }
     }
 }

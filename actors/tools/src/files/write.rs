@@ -1,6 +1,6 @@
 //! Writes files whole: a reader sees the old content or the new one, never a part.
 
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::fs::File;
 use std::io::{self, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -13,6 +13,7 @@ use nix::fcntl::{AtFlags, OFlag, openat, renameat};
 use nix::sys::stat::{FileStat, Mode, SFlag, fchmod, fstatat};
 use nix::unistd::{AccessFlags, UnlinkatFlags, faccessat, unlinkat};
 use tokio_util::sync::CancellationToken;
+use xattr::FileExt;
 
 use crate::context::Effects;
 use crate::error::ToolError;
@@ -28,7 +29,8 @@ pub(crate) enum Written {
 }
 
 /// Writes a file: into a new one beside it, which then takes its name. An existing file keeps its mode and, where the
-/// process may, its owner; directories on the way are made. `real` has its links followed, so a link is written
+/// process may, its owner and extended attributes; other names of it (hard links) keep the old content. Directories on
+/// the way are made. `real` has its links followed, so a link is written
 /// through. Call it under the path's lock (`FileLocks::locked`).
 ///
 /// Errors, with nothing changed, when there is something else than a regular file, when the file may not be written,
@@ -69,12 +71,22 @@ pub(crate) fn write_like(
         faccessat(&directory, name, AccessFlags::W_OK, AtFlags::AT_EACCESS).map_err(|e| failed(e.into()))?;
     }
     let beside = Beside::new(&directory).map_err(failed)?;
-    beside.fill(content, old.as_ref().or(like)).map_err(failed)?;
+    beside.fill(content, old.as_ref().or(like), old.and_then(|_| attributes(&directory, name))).map_err(failed)?;
     if cancel.is_cancelled() {
         return Err(ToolError::Aborted);
     }
     beside.rename(name).map_err(failed)?;
     Ok(if old.is_some() { Written::Replaced } else { Written::Made })
+}
+
+type Attributes = Vec<(OsString, Vec<u8>)>;
+
+/// Returns the extended attributes of a file, among them its access list; none where it can't be read, or has none.
+fn attributes(directory: &OwnedFd, name: &OsStr) -> Option<Attributes> {
+    let flags = OFlag::O_RDONLY | OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK | OFlag::O_CLOEXEC;
+    let file = File::from(openat(directory, name, flags, Mode::empty()).ok()?);
+    let value = |name: OsString| Some((name.clone(), file.get_xattr(&name).ok()??));
+    Some(file.list_xattr().ok()?.filter_map(value).collect())
 }
 
 /// A file under a name of its own, gone again unless it was renamed.
@@ -100,7 +112,7 @@ impl<'a> Beside<'a> {
         }
     }
 
-    fn fill(&self, content: &[u8], like: Option<&FileStat>) -> io::Result<()> {
+    fn fill(&self, content: &[u8], like: Option<&FileStat>, attributes: Option<Attributes>) -> io::Result<()> {
         if let Some(old) = like {
             // Nobody else may read it meanwhile.
             fchmod(self.file.as_fd(), Mode::from_bits_truncate(0o600))?;
@@ -111,6 +123,10 @@ impl<'a> Beside<'a> {
             }
         }
         (&self.file).write_all(content)?;
+        for (name, value) in attributes.into_iter().flatten() {
+            // Some are only for privileged processes, or not for this file system.
+            let _ = self.file.set_xattr(name, &value);
+        }
         if let Some(old) = like {
             fchmod(self.file.as_fd(), Mode::from_bits_truncate(old.st_mode & 0o7777))?;
         }
@@ -157,6 +173,19 @@ mod tests {
             std::fs::read_dir(directory).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
         names.sort();
         names
+    }
+
+    #[test]
+    fn extended_attributes_stay() {
+        let (_keep, root) = temp();
+        let path = root.join("a.txt");
+        std::fs::write(&path, "old").unwrap();
+        if xattr::set(&path, "user.troupe", b"mine").is_err() {
+            eprintln!("this file system has none");
+            return;
+        }
+        assert_eq!(write(&path, "new").unwrap(), Written::Replaced);
+        assert_eq!(xattr::get(&path, "user.troupe").unwrap().as_deref(), Some(b"mine".as_slice()));
     }
 
     #[test]
