@@ -30,6 +30,7 @@ mod assign;
 mod branches;
 mod builtin;
 mod command;
+mod git;
 mod names;
 mod parse;
 mod paths;

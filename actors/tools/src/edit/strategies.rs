@@ -340,7 +340,7 @@ pub(crate) fn unescaped(text: &str) -> (String, Vec<char>) {
 #[cfg(test)]
 mod tests {
     use pretty_assertions::assert_eq;
-    use proptest::prelude::{prop_assert, prop_assert_eq, prop_assume, proptest};
+    use proptest::prelude::{prop_assert, prop_assume, proptest};
 
     use super::*;
 

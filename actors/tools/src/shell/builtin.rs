@@ -4,11 +4,11 @@ use std::collections::BTreeSet;
 
 use super::Judge;
 use super::command::{How, Input, joined};
-use super::names::{is_dangerous, is_dangerous_git_setting};
+use super::names::is_dangerous;
 use super::paths::base_name;
 use super::state::State;
 use super::word::{ANY, Word};
-use super::wrappers::{SHELLS, is_name};
+use super::wrappers::{FLOCK, RUNUSER, SHELLS, Wrapper, is_name};
 
 impl Judge<'_> {
     /// Judges a call of a shell.
@@ -18,6 +18,9 @@ impl Judge<'_> {
         let mut words = arguments.iter();
         let mut first = None;
         while let Some(word) = words.next() {
+            if word.may_be_several() {
+                self.ask("the options of a shell are made while the command runs");
+            }
             match word.exact() {
                 Some("--" | "-") => {
                     first = words.next();
@@ -29,9 +32,9 @@ impl Judge<'_> {
                 }
                 Some(option) if option.starts_with("--") => {}
                 Some(option) if option.starts_with(['-', '+']) => {
-                    takes_text |= option.starts_with('-') && option.contains('c');
+                    takes_text |= option.contains('c');
                     takes_input |= option.contains('s');
-                    if option.ends_with(['o', 'O']) {
+                    for _ in option.matches(['o', 'O']) {
                         words.next();
                     }
                 }
@@ -110,6 +113,9 @@ impl Judge<'_> {
 
     /// Judges the commands behind options such as `-exec`, each up to `;` or `+`.
     pub(super) fn executed(&mut self, arguments: &[Word], options: &[&str], state: &State, how: &How) {
+        if arguments.iter().any(Word::may_be_several) {
+            self.ask("options that may run a command are made while this one runs");
+        }
         let is_option = |word: &Word| word.exact().is_some_and(|text| options.contains(&text));
         for (at, _) in arguments.iter().enumerate().filter(|(_, word)| is_option(word)) {
             let rest = arguments.get(at + 1..).unwrap_or_default();
@@ -125,74 +131,28 @@ impl Judge<'_> {
 
     /// Judges what `su -c TEXT` and the like run; `flock FILE COMMAND` takes words too.
     pub(super) fn behind_c(&mut self, name: &str, arguments: &[Word], state: &State, how: &How) {
-        let is_c = |word: &Word| {
-            word.exact().is_some_and(|text| {
-                text == "--command" || (!text.starts_with("--") && text.starts_with('-') && text.ends_with('c'))
-            })
+        let is_user = |word: &Word| word.exact().is_some_and(|t| t.starts_with("-u") || t.starts_with("--user"));
+        let front_of = |wrapper: &Wrapper| wrapper.front(&[&[Word::plain(name)], arguments].concat());
+        let takes_words = match name {
+            "runuser" if arguments.iter().any(is_user) => Some(front_of(&RUNUSER)),
+            "flock" if value_of(arguments, "c", "command").is_none() => Some(front_of(&FLOCK)),
+            _ => None,
         };
-        if let Some(at) = arguments.iter().position(is_c) {
-            let text = arguments.get(at + 1).and_then(Word::exact).map(str::to_owned);
-            return self.text(&text, &mut state.clone());
+        if arguments.iter().any(Word::may_be_several) {
+            self.ask("options that may run a command are made while this one runs");
         }
-        if let Some(text) = arguments.iter().find_map(|word| word.exact()?.strip_prefix("--command=")) {
-            return self.text(&Some(text.to_owned()), &mut state.clone());
-        }
-        if name == "runuser" && arguments.iter().any(|word| word.exact() == Some("-u")) {
-            let at = arguments.iter().position(|word| word.exact() == Some("--")).map_or(2, |at| at + 1);
-            let inner = arguments.get(at..).unwrap_or_default();
+        if let Some(front) = takes_words {
+            if front.unsure {
+                self.ask("an option of a command that runs another is not known");
+            }
+            let inner = arguments.get(front.at - 1..).unwrap_or_default();
             self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
+        } else if let Some(text) = value_of(arguments, "c", "command") {
+            self.text(&text, &mut state.clone());
         } else if name == "sg" && arguments.len() > 1 {
             self.text(&joined(arguments.get(1..).unwrap_or_default()), &mut state.clone());
-        } else if name == "flock" {
-            let front = arguments.iter().position(|word| !word.raw.starts_with('-')).unwrap_or_default();
-            let inner = arguments.get(front + 1..).unwrap_or_default();
-            self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
         } else if how.input != Input::Empty {
             self.ask("a shell reads its commands from its input");
-        }
-    }
-
-    /// Looks for what makes git run programs, and for commands it runs.
-    pub(super) fn git(&mut self, arguments: &[Word], state: &State) {
-        for (at, word) in arguments.iter().enumerate() {
-            let next = arguments.get(at + 1);
-            match word.exact() {
-                Some("-c") => {
-                    if next.and_then(Word::exact).is_none_or(is_dangerous_git_setting) {
-                        self.ask("a setting makes git run a program");
-                    }
-                }
-                Some(option)
-                    if ["--config-env", "--exec-path=", "--upload-pack", "--receive-pack"]
-                        .iter()
-                        .any(|o| option.starts_with(o)) =>
-                {
-                    self.ask("an option makes git run a program");
-                }
-                Some(option) if option.starts_with('-') => {}
-                Some("submodule" | "bisect") => {
-                    let run = arguments.iter().position(|w| matches!(w.exact(), Some("foreach" | "run")));
-                    let rest = run.and_then(|run| arguments.get(run + 1..)).unwrap_or_default();
-                    let rest: Vec<Word> = rest.iter().skip_while(|w| w.raw.starts_with("--")).cloned().collect();
-                    if run.is_some() {
-                        self.text(&joined(&rest), &mut state.clone());
-                    }
-                    return;
-                }
-                Some("rebase") => {
-                    let exec = arguments.iter().position(|w| matches!(w.exact(), Some("-x" | "--exec")));
-                    if let Some(exec) = exec {
-                        self.text(
-                            &arguments.get(exec + 1).and_then(Word::exact).map(str::to_owned),
-                            &mut state.clone(),
-                        );
-                    }
-                    return;
-                }
-                // The value of an option before the subcommand, or the subcommand.
-                _ if at > 0 && arguments.get(at - 1).is_some_and(|w| matches!(w.exact(), Some("-c" | "-C"))) => {}
-                _ => return,
-            }
         }
     }
 
@@ -273,6 +233,24 @@ impl Judge<'_> {
         state.lose();
         self.ask(reason);
     }
+}
+
+/// Returns the value of an option, attached or in a word of its own; within, none where it isn't known.
+pub(super) fn value_of(arguments: &[Word], letter: &str, long: &str) -> Option<Option<String>> {
+    arguments.iter().enumerate().find_map(|(at, word)| {
+        let text = word.exact()?;
+        let next = || arguments.get(at + 1).and_then(Word::exact).map(str::to_owned);
+        if let Some(option) = text.strip_prefix("--") {
+            let rest = option.strip_prefix(long).filter(|_| !long.is_empty())?;
+            return if rest.is_empty() {
+                Some(next())
+            } else {
+                rest.strip_prefix('=').map(|value| Some(value.to_owned()))
+            };
+        }
+        let (_, value) = text.strip_prefix('-')?.split_once(letter)?;
+        Some(if value.is_empty() { next() } else { Some(value.to_owned()) })
+    })
 }
 
 /// Returns whether the mark stands where a shell's text does: behind an option with `c`.

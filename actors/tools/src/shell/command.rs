@@ -1,6 +1,7 @@
 //! Simple commands: what is listed for the rules, what they run in turn, and what they do to the shell itself.
 
-use super::names::{arity, without_options};
+use super::builtin::value_of;
+use super::names::{GIT_VALUES, arity, full_arity, without_options};
 use super::parse::UNCLEAR;
 use super::paths::{base_name, is_changer, is_program};
 use super::state::State;
@@ -104,6 +105,25 @@ impl Judge<'_> {
             "tmux" | "screen" if !looks_at_terminals(arguments) => self.ask("a command is given to another terminal"),
             "su" | "runuser" | "sg" | "script" | "flock" => self.behind_c(name, arguments, state, &how),
             "git" => self.git(arguments, state),
+            "tar" | "bsdtar" | "rsync" | "make" | "gmake" | "ssh" => self.given_by_options(name, arguments, state),
+            "npx" | "npm" => {
+                let own = match arguments.split_first() {
+                    Some((first, rest)) if name == "npm" && matches!(first.exact(), Some("exec" | "x")) => rest,
+                    _ if name == "npm" => &[],
+                    _ => arguments,
+                };
+                // Behind the program's name they are the program's.
+                let end = own.iter().position(|a| !a.raw.starts_with('-')).map_or(own.len(), |at| at + 1);
+                if let Some(text) = value_of(own.get(..end).unwrap_or_default(), "c", "call") {
+                    self.text(&text, &mut state.clone());
+                }
+            }
+            "gdb" => {
+                if let Some(at) = arguments.iter().position(|a| matches!(a.exact(), Some("--args" | "-args"))) {
+                    let inner = arguments.get(at + 1..).unwrap_or_default();
+                    self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
+                }
+            }
             "hash" if arguments.iter().any(|a| a.exact() == Some("-p")) => {
                 self.ask("a command's name is given to another")
             }
@@ -135,6 +155,9 @@ impl Judge<'_> {
             self.ask("an option is made while the command runs");
         }
         let named = arity(&words.iter().map(|word| word.exact().unwrap_or_default()).collect::<Vec<_>>());
+        if has_made_subcommand(words) {
+            self.ask("what the command does is made while it runs");
+        }
         let plain = |(at, word): (usize, &Word)| match word.exact().filter(|value| !value.is_empty()) {
             Some(value) if at == 0 && is_program(value.as_ref()) => base_name(value).to_owned(),
             Some(value) if at < named || needs_no_quotes(value) => value.to_owned(),
@@ -250,6 +273,33 @@ impl Judge<'_> {
             outer.always = always;
         }
     }
+}
+
+/// Returns whether a word that names the command, such as the one behind `git`, isn't known: a rule may speak of it.
+fn has_made_subcommand(words: &[Word]) -> bool {
+    let Some(name) = words.first().and_then(Word::exact).map(base_name) else { return false };
+    let mut named = vec![name];
+    let mut before = "";
+    for word in words.iter().skip(1) {
+        if named.len() >= full_arity(&named) {
+            return false;
+        }
+        let Some(text) = word.exact().filter(|_| !word.may_be_several()) else {
+            // The value of an option, or an option.
+            let is_value = if name == "git" { GIT_VALUES.contains(&before) } else { before.starts_with('-') };
+            if is_value || word.raw.starts_with('-') {
+                before = "";
+                continue;
+            }
+            return true;
+        };
+        let is_value = name == "git" && GIT_VALUES.contains(&before);
+        if !text.starts_with('-') && !is_value {
+            named.push(text);
+        }
+        before = text;
+    }
+    false
 }
 
 /// Returns whether the shell makes an option of files it finds, or of braces: `-r*f`.

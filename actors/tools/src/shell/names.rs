@@ -5,6 +5,7 @@ const HARMLESS: [&str; 4] = ["", "cat", "true", ":"];
 
 /// Variables that make a program run, load or obey something.
 const DANGEROUS: &[&str] = &[
+    "BASH_ALIASES",
     "BASH_ENV",
     "BASHOPTS",
     "BASH_XTRACEFD",
@@ -13,6 +14,7 @@ const DANGEROUS: &[&str] = &[
     "CDPATH",
     "EDITOR",
     "ENV",
+    "GNUMAKEFLAGS",
     "HOME",
     "IFS",
     "JAVA_TOOL_OPTIONS",
@@ -20,6 +22,8 @@ const DANGEROUS: &[&str] = &[
     "LESSCLOSE",
     "LESSOPEN",
     "LUA_INIT",
+    "MAKEFILES",
+    "MAKEFLAGS",
     "MANPAGER",
     "NODE_OPTIONS",
     "NODE_PATH",
@@ -39,6 +43,7 @@ const DANGEROUS: &[&str] = &[
     "PYTHONINSPECT",
     "PYTHONPATH",
     "PYTHONSTARTUP",
+    "RSYNC_RSH",
     "RUBYLIB",
     "RUBYOPT",
     "RUSTC",
@@ -49,6 +54,7 @@ const DANGEROUS: &[&str] = &[
     "SSH_ASKPASS",
     "SUDO_ASKPASS",
     "SUDO_EDITOR",
+    "TAR_OPTIONS",
     "VISUAL",
     "XDG_CONFIG_HOME",
     "ZDOTDIR",
@@ -264,7 +270,7 @@ pub(super) fn arity(words: &[&str]) -> usize {
 }
 
 /// The same where more words may follow.
-fn full_arity(words: &[&str]) -> usize {
+pub(super) fn full_arity(words: &[&str]) -> usize {
     let named = |length: usize| {
         let prefix = words.get(..length)?.join(" ");
         ARITIES.iter().find(|(name, _)| *name == prefix).map(|(_, arity)| *arity)
@@ -273,7 +279,7 @@ fn full_arity(words: &[&str]) -> usize {
 }
 
 /// Options of git before its subcommand that are followed by a value.
-const GIT_VALUES: &[&str] = &[
+pub(super) const GIT_VALUES: &[&str] = &[
     "-C",
     "-c",
     "--git-dir",

@@ -622,3 +622,90 @@ fn commands_that_stand_in_each_other_too_often_are_refused_at_little_cost() {
 fn quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', "'\\''"))
 }
+
+/// Each runs `rm y`, or might: a rule against it, or a question, must see it.
+#[test]
+fn denied_commands_are_found_behind_more_ways_to_name_them() {
+    for line in [
+        "git rebase --exec='rm y' HEAD~1",
+        "git rebase '-xrm y' HEAD~1",
+        "git --git-dir .git rebase -x 'rm y' HEAD~1",
+        "git --git-dir .git -c alias.x='!rm y' x",
+        "git config alias.x '!rm y' && git x",
+        "git grep -O'rm y' x",
+        "git filter-branch --tree-filter 'rm y'",
+        "git difftool -x 'rm y'",
+        "git fetch --upload-pack='rm y' .",
+        "bash -oc pipefail 'rm y'",
+        "bash -euoc pipefail 'rm y'",
+        "bash +c 'rm y'",
+        "f() { timeout \"$@\"; }; f 5 rm y",
+        "a=(5 rm y); timeout \"${a[@]}\"",
+        "nice -n \"${a[@]}\"",
+        "timeout {5,rm,y}",
+        "X='5 rm y'; timeout $X",
+        "X='A=1 rm y'; env $X",
+        "X='--norc -c rm${IFS}y'; bash $X",
+        "args=(-maxdepth 0 -exec rm y \\;); find . \"${args[@]}\"",
+        "find . {-exec,rm,y,\\;}",
+        "X='-c alias.x=!rm${IFS}y x'; git $X",
+        "args=(push --force); git \"${args[@]}\"",
+        "set -- push; git $1",
+        "read c <<< push; git $c",
+        "git pu{sh,}",
+        "env A.B=1 rm y",
+        "env 1=1 rm y",
+        "flock -w 5 l rm y",
+        "flock --timeout 5 l rm y",
+        "flock l -c 'rm y'",
+        "script -c'rm y' f",
+        "su -c'rm y'",
+        "su root -c\"rm y\"",
+        "runuser --user root -- rm y",
+        "x86_64 rm y",
+        "setarch x86_64 rm y",
+        "gdb --args rm y",
+        "perf stat rm y",
+        "npm exec -c 'rm y'",
+        "npx -c 'rm y'",
+        "tar --checkpoint=1 --checkpoint-action=exec='rm y' -cf a b",
+        "tar -I 'rm y' -cf a b",
+        "make --eval='x:;rm y' x",
+        "MAKEFLAGS=--eval=x make",
+        "TAR_OPTIONS=x tar -cf a b",
+        "rsync -e 'rm y' a b:c",
+    ] {
+        let verdict = judged(line);
+        let listed = verdict.commands.iter().any(|command| command.text == "rm y");
+        assert!(listed || verdict.floor == Action::Ask, "{line}: {verdict:?}");
+    }
+}
+
+#[test]
+fn what_is_written_every_day_is_not_asked_for() {
+    for line in [
+        "git add $(git ls-files -m) && git commit -m x",
+        "for f in *.rs; do git add $f; done",
+        "git push -u origin main",
+        "git -C sub rebase -i HEAD~2",
+        "git config user.name x",
+        "find . -name *.rs -exec grep -l x {} +",
+        "find src -name '*.{ts,tsx}'",
+        "for d in a b; do find $d -type f; done",
+        "npx prettier -c src",
+        "tar -I zstd -xf a.tar.zst",
+        "tar -czf a.tgz src",
+        "rsync -av -e ssh a b",
+        "make -j$(nproc) all",
+        "npm run build",
+        "cargo test --workspace",
+        "env RUST_LOG=debug cargo test",
+        "timeout 5 cargo test",
+        "flock -n lock make",
+        "bash -euo pipefail -c 'ls'",
+        "docker run --rm -v x:y image ls",
+    ] {
+        let verdict = judged(line);
+        assert_eq!(verdict.floor, Action::Allow, "{line}: {verdict:?}");
+    }
+}

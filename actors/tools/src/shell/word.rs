@@ -60,6 +60,15 @@ impl Word {
         (!value.contains([GLOB, ANY])).then_some(value)
     }
 
+    /// Returns whether the shell may make several words of it, so that options and commands come out of it: a list, a
+    /// value with blanks, braces in front. Names of files that are found count as one each.
+    pub(super) fn may_be_several(&self) -> bool {
+        let is_list = self.expands && ["$@", "[@]", "${@"].iter().any(|list| self.raw.contains(list));
+        let has_blank = |value: &String| value.contains([' ', '\t', '\n', ANY]);
+        let in_front = || self.raw.starts_with(['{', '-']) && self.raw.contains('{') && self.expands;
+        is_list || self.splits && self.values.iter().any(has_blank) || self.exact().is_none() && in_front()
+    }
+
     /// Returns what it becomes without the shell's help: no expansion, only quotes taken off.
     pub(super) fn literal(&self) -> Option<&str> {
         if self.expands { None } else { self.exact() }

@@ -127,6 +127,14 @@ const WRAPPERS: &[Wrapper] = &[
     Wrapper { names: &["command"], flags: &["-p"], looks: &["-v", "-V", "-pv"], stays: true, ..PLAIN },
     Wrapper { names: &["builtin"], stays: true, ..PLAIN },
     Wrapper { names: &["exec"], values: &["-a"], flags: &["-c", "-l"], stays: true, ..PLAIN },
+    Wrapper { names: &["linux32", "linux64", "x86_64", "i386", "i486", "i586", "i686", "uname26"], ..PLAIN },
+    Wrapper {
+        names: &["perf"],
+        values: &["-e", "--event", "-o", "--output", "-p", "--pid", "-F", "--freq", "-C", "--cpu", "-r", "--repeat"],
+        flags: &["-a", "-g", "-d", "-v", "-q", "-i", "-n"],
+        skip: 1,
+        ..PLAIN
+    },
     Wrapper { names: &["coproc", "busybox", "toybox", "noglob", "nocorrect"], ..PLAIN },
     Wrapper { names: &["faketime"], values: &["-p", "--pid", "-f"], flags: &["-m"], skip: 1, ..PLAIN },
     Wrapper { names: &["gosu", "su-exec", "setuidgid"], skip: 1, raises: true, ..PLAIN },
@@ -292,6 +300,37 @@ const WRAPPERS: &[Wrapper] = &[
     },
 ];
 
+/// `flock FILE COMMAND`; with `-c` it takes a text.
+pub(super) const FLOCK: Wrapper = Wrapper {
+    values: &["-w", "--wait", "--timeout", "-E", "--conflict-exit-code"],
+    flags: &[
+        "-s",
+        "--shared",
+        "-x",
+        "-e",
+        "--exclusive",
+        "-u",
+        "--unlock",
+        "-n",
+        "--nb",
+        "--nonblock",
+        "-o",
+        "--close",
+        "-F",
+        "--no-fork",
+        "--verbose",
+    ],
+    skip: 1,
+    ..PLAIN
+};
+
+/// `runuser -u USER COMMAND`; without `-u` it is like `su`.
+pub(super) const RUNUSER: Wrapper = Wrapper {
+    values: &["-u", "--user", "-g", "--group", "-G", "--supp-group", "-w", "--whitelist-environment", "-s", "--shell"],
+    flags: &["-f", "--fast", "-l", "--login", "-m", "-p", "--preserve-environment", "-P", "--pty"],
+    ..PLAIN
+};
+
 /// Returns the wrapper of this name.
 pub(super) fn wrapper(name: &str) -> Option<&'static Wrapper> {
     WRAPPERS.iter().find(|wrapper| wrapper.names.contains(&name))
@@ -341,12 +380,12 @@ impl Wrapper {
         let mut front = Front { at: 1, ..Front::default() };
         let mut skip = self.skip;
         while let Some(word) = words.get(front.at) {
+            front.unsure |= word.may_be_several();
             let Some(text) = word.exact() else {
                 // A number of seconds, a list of processors: whatever it is, it is no command.
                 if skip == 0 {
                     return front;
                 }
-                front.unsure |= word.splits;
                 skip -= 1;
                 front.at += 1;
                 continue;
@@ -360,8 +399,10 @@ impl Wrapper {
                 return front;
             }
             if text.starts_with('-') && (text != "-" || self.flags.contains(&"-")) {
-                front.at += self.option(text, &mut front.unsure);
-            } else if self.assigns && is_assignment(text) {
+                let taken = self.option(text, &mut front.unsure);
+                front.unsure |= taken > 1 && words.get(front.at + 1).is_some_and(Word::may_be_several);
+                front.at += taken;
+            } else if self.assigns && text.contains('=') {
                 front.assignments.push(front.at);
                 front.at += 1;
             } else if skip > 0 {
@@ -404,11 +445,6 @@ impl Wrapper {
         }
         1
     }
-}
-
-/// Returns whether a word sets a variable.
-pub(super) fn is_assignment(text: &str) -> bool {
-    text.split_once('=').is_some_and(|(name, _)| is_name(name.trim_end_matches('+')))
 }
 
 /// Returns whether a text can be a variable's name.
