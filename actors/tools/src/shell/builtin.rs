@@ -184,8 +184,12 @@ impl Judge<'_> {
     }
 
     pub(super) fn move_by(&mut self, name: &str, arguments: &[Word], state: &mut State) -> Option<State> {
-        let is_option = |word: &&Word| !matches!(word.exact(), Some("-P" | "-L" | "-e" | "-@" | "--" | "-n"));
-        let target = arguments.iter().find(is_option);
+        let is_operand = |word: &&Word| !matches!(word.exact(), Some("-P" | "-L" | "-e" | "-@" | "--" | "-n"));
+        let target = arguments.iter().find(is_operand);
+        let has = |option: &str| arguments.iter().any(|word| word.exact() == Some(option));
+        // It fails, or goes nowhere, for all that the directory is there.
+        let is_odd = arguments.iter().filter(is_operand).count() > 1 || has("-@") || has("-n") || has("-e");
+        let follows_links = has("-P");
         self.did_something();
         if name == "popd" {
             let back = state.stack.as_mut().and_then(Vec::pop).filter(|_| target.is_none());
@@ -211,11 +215,17 @@ impl Judge<'_> {
             self.lost(state, "it is not known where the shell goes");
             return None;
         };
-        let mut sure = true;
+        let mut sure = !is_odd;
         for to in &destinations {
             self.look(to, true);
-            sure &= state.made.contains(to) || (self.surroundings.look)(to).is_directory;
+            let is_there =
+                (self.surroundings.look)(to).is_directory && !state.removed.iter().any(|r| to.starts_with(r));
+            sure &= state.made.contains(to) || is_there;
         }
+        let destinations: BTreeSet<_> = match follows_links {
+            true => destinations.iter().map(|to| (self.surroundings.look)(to).path).collect(),
+            false => destinations,
+        };
         let before = state.clone();
         if name == "pushd"
             && let Some(stack) = &mut state.stack

@@ -1,5 +1,7 @@
 //! Simple commands: what is listed for the rules, what they run in turn, and what they do to the shell itself.
 
+use std::path::PathBuf;
+
 use super::builtin::value_of;
 use super::names::{GIT_VALUES, arity, full_arity, without_options};
 use super::parse::UNCLEAR;
@@ -65,7 +67,7 @@ impl Judge<'_> {
             return self.run(arguments, state, how);
         }
         let name = base_name(path);
-        if how.stays && matches!(name, "cd" | "pushd" | "popd" | "chdir") {
+        if how.stays && moves(name) && !state.functions.contains_key(name) {
             return self.move_by(name, arguments, state);
         }
         self.list(words);
@@ -73,6 +75,9 @@ impl Judge<'_> {
             self.paths(words, state, is_changer(name));
         }
         let how = How { looked: true, ..how.clone() };
+        if moves(name) && state.functions.contains_key(name) {
+            self.ask("a function stands for the shell's own command");
+        }
         self.defined(path, arguments, state);
         if let Some(wrapper) = wrapper(name) {
             return self.unwrap(wrapper, words, state, &how);
@@ -128,14 +133,23 @@ impl Judge<'_> {
                 self.ask("a command's name is given to another")
             }
             "enable" if arguments.iter().any(|a| a.exact() == Some("-f")) => self.ask("code is loaded into the shell"),
+            "enable" if arguments.iter().any(|a| a.exact() == Some("-n")) => {
+                self.ask("a command of the shell's own is switched off")
+            }
+            "set" if arguments.iter().any(|a| matches!(a.exact(), Some("-P" | "physical"))) => {
+                self.ask("the shell is told to follow links")
+            }
             "compgen" | "complete" | "bind" => self.ask("the shell is given a command to run later"),
             "mkdir" => {
-                for made in arguments.iter().filter_map(Word::exact).filter(|a| !a.starts_with('-')) {
-                    state
-                        .made
-                        .extend(state.cwds.iter().filter_map(|cwd| self.destination(made, cwd)).collect::<Vec<_>>());
-                }
+                let made = self.named_by(arguments, state);
+                state.made.extend(made);
             }
+            "rm" | "rmdir" | "mv" => {
+                let removed = self.named_by(arguments, state);
+                state.made.retain(|made| !removed.iter().any(|gone| made.starts_with(gone)));
+                state.removed.extend(removed);
+            }
+            "ln" => self.linked(arguments, state),
             "read" | "mapfile" | "readarray" | "getopts" | "let" | "printf" | "test" | "[" => {
                 self.sets(name, arguments, state)
             }
@@ -174,6 +188,27 @@ impl Judge<'_> {
         for named in without_options(&plainly) {
             let text = named.join(" ");
             self.push(text.clone(), vec![text]);
+        }
+    }
+
+    /// Returns where the operands of a command lead, as far as they are known.
+    fn named_by(&self, arguments: &[Word], state: &State) -> Vec<PathBuf> {
+        let operands = arguments.iter().filter_map(Word::exact).filter(|operand| !operand.starts_with('-'));
+        operands.flat_map(|operand| state.cwds.iter().filter_map(move |cwd| self.destination(operand, cwd))).collect()
+    }
+
+    /// Looks where a link leads that the line makes, and may use: its target counts from where the link is.
+    fn linked(&mut self, arguments: &[Word], state: &State) {
+        let operands: Vec<&str> =
+            arguments.iter().filter_map(Word::exact).filter(|operand| !operand.starts_with('-')).collect();
+        let [target, link] = operands.as_slice() else { return };
+        for cwd in &state.cwds {
+            let Some(link) = self.destination(link, cwd) else { continue };
+            let is_directory = (self.surroundings.look)(&link).is_directory;
+            let from = if is_directory { Some(&*link) } else { link.parent() };
+            if let Some(to) = from.and_then(|from| self.destination(target, from)) {
+                self.look(&to, false);
+            }
         }
     }
 
@@ -273,6 +308,11 @@ impl Judge<'_> {
             outer.always = always;
         }
     }
+}
+
+/// Returns whether a command of the shell's own changes its directory.
+pub(super) fn moves(name: &str) -> bool {
+    matches!(name, "cd" | "pushd" | "popd" | "chdir")
 }
 
 /// Returns whether a word that names the command, such as the one behind `git`, isn't known: a rule may speak of it.

@@ -76,6 +76,9 @@ impl Judge<'_> {
                 let mut words = arguments.iter().filter_map(Word::exact).filter(|text| !text.starts_with('-'));
                 let setting = words.by_ref().find(|text| text.contains('.'));
                 let value = words.next();
+                if value.is_some() && begins(&["--global", "--system"]) {
+                    self.ask("git's settings of all projects are changed");
+                }
                 if let (Some(name), Some(value)) = (setting, value)
                     && is_dangerous_git_setting(&format!("{name}={value}"))
                 {

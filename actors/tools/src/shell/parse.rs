@@ -71,14 +71,35 @@ fn harmless(script: &str) -> Cow<'_, str> {
 /// Returns whether the tree is surely what bash sees.
 fn is_clear(script: &str, tree: &Tree) -> bool {
     !tree.root_node().has_error()
-        && !script.chars().any(is_odd)
-        && !script.match_indices("\\\n").any(|(at, _)| glues(script, at))
+        && !script.char_indices().any(|(at, c)| is_odd(c) && (stands_in(c) || !is_quoted(tree, at)))
+        && !script.match_indices("\\\n").any(|(at, _)| glues(script, at) && !is_quoted(tree, at))
         && leaves_are_clear(script, tree)
 }
 
 /// Returns whether a character is a blank to one of grammar and bash and not to the other, or means something to us.
 fn is_odd(c: char) -> bool {
-    (c.is_control() && c != '\n' && c != '\t') || (!c.is_ascii() && c.is_whitespace()) || c == ANY || c == GLOB
+    (c.is_control() && c != '\n' && c != '\t') || (!c.is_ascii() && c.is_whitespace()) || stands_in(c)
+}
+
+/// Returns whether a character stands for something to us.
+fn stands_in(c: char) -> bool {
+    c == ANY || c == GLOB
+}
+
+/// Returns whether a place is within quotes, a here-document or a comment, where blanks part no words.
+fn is_quoted(tree: &Tree, at: usize) -> bool {
+    let mut node = tree.root_node().descendant_for_byte_range(at, at + 1);
+    while let Some(inner) = node {
+        if matches!(inner.kind(), "string" | "raw_string" | "ansi_c_string" | "heredoc_body" | "comment") {
+            return true;
+        }
+        // What stands in a substitution is no text.
+        if matches!(inner.kind(), "command_substitution" | "process_substitution") {
+            return false;
+        }
+        node = inner.parent();
+    }
+    false
 }
 
 /// Returns whether a continued line at `at` glues two words: bash makes one of them, the grammar two.

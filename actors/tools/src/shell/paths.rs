@@ -187,10 +187,7 @@ impl Judge<'_> {
 
     /// Looks a path up and notes its directory if it is outside.
     pub(super) fn look(&mut self, path: &Path, is_directory: bool) {
-        if NOBODYS.iter().any(|device| path == Path::new(device))
-            || path.starts_with("/dev/fd")
-            || path.starts_with("/proc/self/fd")
-        {
+        if NOBODYS.iter().any(|device| path == Path::new(device)) || is_own_pipe(path) {
             return;
         }
         if self.looks == 0 {
@@ -217,6 +214,13 @@ impl Judge<'_> {
     }
 }
 
+/// Returns whether a path is that of a file the command has open.
+fn is_own_pipe(path: &Path) -> bool {
+    let is_number = |name: &std::ffi::OsStr| name.to_str().is_some_and(|name| name.bytes().all(|b| b.is_ascii_digit()));
+    path.parent().is_some_and(|parent| ["/dev/fd", "/proc/self/fd"].iter().any(|pipes| parent == Path::new(pipes)))
+        && path.file_name().is_some_and(is_number)
+}
+
 /// Returns a word up to the first colon in it.
 fn before_colon(word: &Word) -> Word {
     let before = |value: &String| value.split(':').next().unwrap_or_default().to_owned();
@@ -233,14 +237,21 @@ fn candidates(value: &str) -> Vec<&str> {
     let mut found = Vec::new();
     let starts_a_path = |text: &str| text.starts_with(['/', '~']) || text.starts_with("..");
     if let Some(option) = value.strip_prefix('-') {
-        // `-I/usr/include`, `-C../x`: the letter, then the path.
-        let attached = option.char_indices().nth(1).and_then(|(at, _)| option.get(at..));
-        found.extend(attached.filter(|rest| starts_a_path(rest)));
+        // `-I/usr/include`, `-C../x`, `-cf/tmp/x.tar`: letters, then the path.
+        let letters = option.find(|c: char| !c.is_ascii_alphabetic()).filter(|letters| *letters > 0);
+        found.extend(letters.and_then(|at| option.get(at..)).filter(|rest| starts_a_path(rest)));
         found.extend(option.split_once('=').map(|(_, value)| value));
     } else {
         found.push(value);
         found.extend(value.split_once('=').map(|(_, value)| value).filter(|value| starts_a_path(value)));
         found.extend(value.strip_prefix('@').or_else(|| Some(value.split_once("=@")?.1)));
+        found
+            .extend(["@", "=<"].iter().filter_map(|mark| Some(value.split_once(mark)?.1)).filter(|v| starts_a_path(v)));
+        // `type=bind,source=/etc,target=/x`
+        let sources = value.split(',').filter_map(|part| part.strip_prefix("source=").or(part.strip_prefix("src=")));
+        found.extend(sources);
+        let mut seen = std::collections::HashSet::new();
+        found.retain(|candidate| seen.insert(*candidate));
     }
     found
 }
@@ -250,9 +261,12 @@ fn place(value: &str) -> Place {
         return if value.is_empty() { Place::Nowhere } else { Place::Unknown };
     }
     let value = match value.split_once("://") {
-        Some(("file", path)) => path,
+        Some((scheme, path)) if scheme.eq_ignore_ascii_case("file") => path,
         Some(_) => return Place::Nowhere,
-        None => value,
+        None => match value.split_once(":/") {
+            Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => value.get(scheme.len() + 1..).unwrap_or(value),
+            _ => value,
+        },
     };
     // Another person's home, or where the shell was before.
     if value.starts_with('~') && value.len() > 1 {
@@ -277,9 +291,11 @@ fn place(value: &str) -> Place {
     if below { Place::Below(known) } else { Place::At(known) }
 }
 
-/// Returns whether a glob may be the parent's name: `.*` is, to some shells.
+/// Returns whether a glob may be the parent's name: `.*` is, to some shells. One that begins with a glob is not: that
+/// finds no dot in front. Braces, which stand as two, may put one there.
 fn may_climb(name: &str) -> bool {
-    name.contains(GLOB) && matches!(&*name.replace(GLOB, ""), "." | "..")
+    let begins_with_glob = name.strip_prefix(GLOB).is_some_and(|rest| !rest.starts_with(GLOB));
+    name.contains(GLOB) && !begins_with_glob && matches!(&*name.replace(GLOB, ""), "." | "..")
 }
 
 #[cfg(test)]

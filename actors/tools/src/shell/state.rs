@@ -20,6 +20,8 @@ pub(super) struct State {
     pub stack: Option<Vec<BTreeSet<PathBuf>>>,
     /// Directories the line has made.
     pub made: BTreeSet<PathBuf>,
+    /// What the line has perhaps removed or renamed.
+    pub removed: BTreeSet<PathBuf>,
     /// Values of what the line has set, with placeholders.
     pub variables: BTreeMap<String, BTreeSet<String>>,
     /// Bodies of functions it has defined.
@@ -36,6 +38,7 @@ impl State {
             before: BTreeSet::new(),
             stack: Some(Vec::new()),
             made: BTreeSet::new(),
+            removed: BTreeSet::new(),
             variables: BTreeMap::new(),
             functions: BTreeMap::new(),
             aliases: BTreeMap::new(),
@@ -85,6 +88,7 @@ impl State {
         }
         // Made on one way only: it may be missing.
         self.made.retain(|made| other.made.contains(made));
+        self.removed.extend(other.removed.iter().cloned());
         for (name, values) in &mut self.variables {
             match other.variables.get(name) {
                 Some(others) => values.extend(others.iter().cloned()),

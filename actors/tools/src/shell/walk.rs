@@ -3,7 +3,7 @@
 use protocol::permission::Action;
 use tree_sitter::Node;
 
-use super::command::{How, Input};
+use super::command::{How, Input, moves};
 use super::parse::{UNCLEAR, parse};
 use super::redirect::Redirected;
 use super::state::State;
@@ -201,7 +201,11 @@ impl Judge<'_> {
             }
         }
         let input = done.input.take().unwrap_or_else(|| given.input.clone());
-        self.run(&words, state, &How { input, stays: true, looked: false })
+        // Where a redirection fails the command does not run: the shell stays where it is.
+        let is_redirected = !given.redirects.is_empty() || children(node).iter().any(|c| c.kind() == "file_redirect");
+        let before = (is_redirected && words.first().and_then(Word::exact).is_some_and(moves)).then(|| state.clone());
+        let failed = self.run(&words, state, &How { input, stays: true, looked: false });
+        failed.or(before)
     }
 
     /// Lists all commands below a node that is not followed any deeper.

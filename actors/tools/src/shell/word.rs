@@ -7,7 +7,8 @@ use tree_sitter::Node;
 use super::Judge;
 use super::state::State;
 
-/// Stands in a value for what a glob, a brace expansion or a number puts there: some name, below what is before it.
+/// Stands in a value for what a glob or a number puts there, and twice for what a brace expansion does: some name, below
+/// what is before it.
 pub(super) const GLOB: char = '\u{10FFFE}';
 
 /// Stands in a value for anything.
@@ -379,7 +380,7 @@ pub(super) fn decode(text: &str) -> Option<String> {
     String::from_utf8(out).ok()
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Braces {
     None,
     /// All that comes out is below what is before it.
@@ -388,10 +389,35 @@ enum Braces {
     Climbing,
 }
 
-/// Looks for a brace expansion in a word's unquoted text.
+/// Looks for brace expansions in a word's unquoted text.
 fn braces(skeleton: &str) -> Braces {
-    let Some((_, inner)) = skeleton.split_once('{') else { return Braces::None };
-    let Some((inner, _)) = inner.rsplit_once('}') else { return Braces::None };
+    let mut found = Braces::None;
+    let (mut depth, mut from) = (0, 0);
+    for (at, c) in skeleton.char_indices() {
+        match c {
+            '{' => {
+                from = if depth == 0 { at } else { from };
+                depth += 1;
+            }
+            '}' if depth > 0 => {
+                depth -= 1;
+                if depth == 0 {
+                    found = found.max(group(skeleton.get(from + 1..at).unwrap_or_default(), from == 0));
+                }
+            }
+            _ => {}
+        }
+    }
+    if depth > 0 && found == Braces::None {
+        // One that is not closed may hold others that are.
+        let rest = skeleton.get(from + 1..).and_then(|rest| rest.rsplit_once('}')).map(|(inner, _)| inner);
+        found = rest.map_or(Braces::None, |inner| group(inner, from == 0));
+    }
+    found
+}
+
+/// Looks at what is between two braces. `bare`: nothing is before them.
+fn group(inner: &str, bare: bool) -> Braces {
     let is_range = inner.split_once("..").is_some_and(|(from, to)| {
         !from.is_empty()
             && from.chars().all(char::is_alphanumeric)
@@ -404,7 +430,6 @@ fn braces(skeleton: &str) -> Braces {
         return Braces::None;
     }
     // Nothing from the braces and nothing before them: what comes after may be absolute.
-    let bare = skeleton.starts_with('{');
     let mut parts = inner.split(['{', '}', ',']);
     let climbs = inner.contains("..") || parts.any(|p| p.starts_with(['/', '~', 'Q']) || bare && p.is_empty());
     if climbs { Braces::Climbing } else { Braces::Below }
@@ -414,7 +439,7 @@ fn up_to_brace(value: &str) -> String {
     match value.split_once('{') {
         Some((before, rest)) => {
             let after = rest.rsplit_once('}').map_or("", |(_, after)| after);
-            format!("{before}{GLOB}{after}")
+            format!("{before}{GLOB}{GLOB}{after}")
         }
         None => value.to_owned(),
     }
