@@ -108,12 +108,18 @@ impl Judge<'_> {
         let is_container = CONTAINERS.contains(&name);
         let mut text_first = TEXT_FIRST.contains(&name);
         let mut text_next = false;
-        for word in rest {
+        let mut after_option = false;
+        for word in here(name, rest) {
             let literal = word.literal().unwrap_or_default();
             if changes && word.raw.starts_with('-') && word.exact().is_none() {
                 self.ask("an option is made while the command runs");
             }
+            let may_be_value = std::mem::replace(&mut after_option, literal.starts_with('-'));
             if std::mem::take(&mut text_next) {
+                continue;
+            }
+            // `grep -A 3 TEXT`: a number behind an option is its value.
+            if text_first && may_be_value && !literal.is_empty() && literal.bytes().all(|b| b.is_ascii_digit()) {
                 continue;
             }
             if literal.starts_with('-') && literal.len() > 1 {
@@ -212,6 +218,17 @@ impl Judge<'_> {
             Place::Below(_) | Place::Climbs | Place::Unknown | Place::Nowhere => None,
         }
     }
+}
+
+/// Returns the words of a command that speak of this machine: not what is run on another, or in a container.
+fn here<'w>(name: &str, words: &'w [Word]) -> &'w [Word] {
+    let is_first = |wanted: &str| words.first().and_then(Word::exact) == Some(wanted);
+    let end = match name {
+        "ssh" => words.iter().position(|word| !word.raw.starts_with('-') && !word.raw.contains('/')).map(|at| at + 1),
+        "docker" | "podman" | "nerdctl" | "kubectl" if is_first("exec") => Some(1),
+        _ => None,
+    };
+    words.get(..end.unwrap_or(words.len())).unwrap_or(words)
 }
 
 /// Returns whether a path is that of a file the command has open.

@@ -118,6 +118,22 @@ fn paths_outside_are_found_in_more_places() {
 }
 
 #[test]
+fn numbers_behind_options_and_words_for_elsewhere_are_no_paths() {
+    for line in [
+        "grep -A 3 /foo f",
+        "grep -rm 1 /foo src",
+        "column -s / f",
+        "ssh h ls /etc",
+        "docker exec c ls /etc",
+        "kubectl exec p -- cat /etc/hosts",
+    ] {
+        assert_eq!(outside(line), [""; 0], "{line}");
+    }
+    assert_eq!(outside("ssh -F /etc/ssh h ls"), ["/etc"]);
+    assert_eq!(outside("grep -A 3 foo /etc/hosts"), ["/etc"]);
+}
+
+#[test]
 fn a_cd_that_goes_nowhere_leaves_the_shell_where_it_was() {
     for line in ["cd a b", "cd a < nofile", "cd -@ a", "pushd -n a", "rm -rf a; cd a", "mv src b; cd src"] {
         assert_eq!(outside(&format!("{line}; cat ../secret.txt")), ["/"], "{line}");
