@@ -126,7 +126,8 @@ impl<F: Format> Shared<F> {
         secrets.extend(access.secrets().into_iter().filter(|secret| secret.len() >= 4));
         let blame = Blame::new(sent.url.clone(), secrets);
         let events = self.format.events(&self.client, sent);
-        let mut run = Run::new(events, self.format.decoder(&self.endpoint, self.ids.clone()), blame);
+        let decoder = self.format.decoder(&self.endpoint, self.ids.clone());
+        let mut run = Run::new(events, decoder, blame, self.endpoint.chunk_timeout);
         let first = run.next().await;
         Ok((first, run))
     }

@@ -8,8 +8,10 @@ use protocol::JsonMap;
 use protocol::message::Tokens;
 use protocol::model::{FinishReason, ModelEvent};
 use serde_json::value::RawValue;
+use sse::SseEvent;
 
 use crate::call::{Calls, End};
+use crate::decode::{Progress, Stage};
 use crate::error::{ErrorClass, ProviderError};
 use crate::options;
 use crate::text::Pieces;
@@ -25,7 +27,22 @@ pub(crate) struct Answer<K> {
     failed: Option<String>,
     pub(crate) usage: Tokens,
     done: bool,
+    /// Pieces so far, but for those of calls.
+    steps: usize,
 }
+
+/// What an event of an answer says.
+pub(crate) enum Heard<'a> {
+    /// Nothing: it is a ping, has no data, or data that is no JSON object.
+    Nothing,
+    /// That the answer is over.
+    Done,
+    /// This, which begins as a JSON object does.
+    Json(&'a str),
+}
+
+/// Names of events that only show that the server lives.
+const PINGS: [&str; 4] = ["ping", "keepalive", "keep-alive", "heartbeat"];
 
 /// The open block.
 struct Block {
@@ -52,14 +69,42 @@ impl<K> Default for Answer<K> {
             failed: None,
             usage: Tokens::default(),
             done: false,
+            steps: 0,
         }
     }
 }
 
 impl<K> Answer<K> {
-    /// Returns whether `Finish` was given.
-    pub(crate) fn is_done(&self) -> bool {
-        self.done
+    /// Returns what an event says, or its error: one named so is one, JSON or not.
+    pub(crate) fn hear<'e>(&self, event: &'e SseEvent) -> Result<Heard<'e>, ProviderError> {
+        let data = event.data.trim();
+        if self.done || PINGS.contains(&event.event.as_str()) {
+            Ok(Heard::Nothing)
+        } else if event.event == "error" {
+            Err(ProviderError::in_stream(data))
+        } else if data == "[DONE]" {
+            Ok(Heard::Done)
+        } else {
+            // A server asked for another form sends a list.
+            let inner = data.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
+            let data = inner.map_or(data, str::trim);
+            Ok(if data.starts_with('{') { Heard::Json(data) } else { Heard::Nothing })
+        }
+    }
+
+    /// Returns how far it is.
+    pub(crate) fn progress(&self) -> Progress {
+        let stage = match (self.done, self.finish) {
+            (true, _) => Stage::Done,
+            (false, Some(_)) => Stage::Finished,
+            (false, None) => Stage::Open,
+        };
+        Progress { stage, steps: self.steps.wrapping_add(self.calls.size()) }
+    }
+
+    /// Takes note that something of the answer came.
+    pub(crate) fn step(&mut self) {
+        self.steps = self.steps.wrapping_add(1);
     }
 
     /// Returns what the open block holds.
@@ -71,6 +116,7 @@ impl<K> Answer<K> {
     pub(crate) fn begin(&mut self, kind: Kind, metadata: Option<JsonMap>, out: &mut Vec<ModelEvent>) {
         self.end_block(out);
         self.begun = true;
+        self.step();
         self.block = Some(Block { kind, pieces: Pieces::default(), metadata: None });
         out.push(match kind {
             Kind::Text => ModelEvent::TextStart { metadata },
@@ -88,6 +134,7 @@ impl<K> Answer<K> {
             self.begin(kind, None, out);
         }
         if let Some(block) = &mut self.block {
+            self.steps = self.steps.wrapping_add(1);
             let text = block.pieces.take(raw);
             if !text.is_empty() {
                 out.push(match kind {
@@ -125,6 +172,7 @@ impl<K> Answer<K> {
     /// Takes the finish reason.
     pub(crate) fn finish(&mut self, reason: FinishReason, out: &mut Vec<ModelEvent>) {
         self.begun = true;
+        self.step();
         self.finish = Some(reason);
         self.end_block(out);
     }

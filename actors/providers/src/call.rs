@@ -61,6 +61,11 @@ impl<K> Calls<K> {
         self.entries.is_empty()
     }
 
+    /// Returns a number that grows with each call and each piece of one.
+    pub(crate) fn size(&self) -> usize {
+        self.entries.iter().map(|(_, call)| 1 + call.tool.len() + call.arguments.len()).sum()
+    }
+
     /// Returns the place of the newest call for which this holds.
     pub(crate) fn newest(&self, wanted: impl Fn(&K, &Call) -> bool) -> Option<usize> {
         self.entries.iter().rposition(|(key, call)| wanted(key, call))
@@ -132,10 +137,13 @@ impl Call {
         &self.arguments
     }
 
-    /// Sets the name if it has none, and says that it began once there is one.
+    /// Sets the name if it has none, and says that it began once there is one. Before there are arguments a name may
+    /// come in pieces, or longer than before.
     pub(crate) fn name(&mut self, tool: &str, out: &mut Vec<ModelEvent>) {
-        if self.tool.is_empty() {
+        if self.tool.is_empty() || self.arguments.is_empty() && tool.starts_with(&self.tool) {
             tool.clone_into(&mut self.tool);
+        } else if self.arguments.is_empty() && !self.tool.ends_with(tool) {
+            self.tool.push_str(tool);
         }
         if !self.started && !self.tool.is_empty() {
             self.started = true;
@@ -180,7 +188,7 @@ impl Call {
     fn end(&mut self, arguments: Arguments, out: &mut Vec<ModelEvent>) {
         self.closed = true;
         let nameless = self.tool.is_empty();
-        self.name(NAMELESS, out);
+        self.name(if nameless { NAMELESS } else { "" }, out);
         let (id, tool) = (self.id.clone(), self.tool.clone());
         out.push(match arguments {
             _ if nameless => {

@@ -115,8 +115,8 @@ impl ProviderError {
         }
     }
 
-    /// Returns how long the vendor asks to wait, uncapped: from `retry-after-ms`, or `retry-after` in seconds or as a
-    /// date.
+    /// Returns how long the vendor asks to wait, uncapped: from `retry-after-ms`, `retry-after` in seconds or as a date,
+    /// or what its error object says.
     pub fn retry_after(&self) -> Option<Duration> {
         self.retry_after
     }
@@ -190,6 +190,7 @@ impl ProviderError {
         let class = classify::class(None, &vendor);
         let message = vendor.message.clone().unwrap_or_else(|| "the vendor sent an error in its stream".into());
         Self {
+            retry_after: vendor.retry_after,
             context_limit: vendor.context_limit.filter(|_| class == ErrorClass::Overflow),
             raw: Some(body::object(data).unwrap_or(data).to_owned()),
             answer: Some(Box::new(Kept { headers: BTreeMap::new(), body: data.to_owned() })),
@@ -203,7 +204,7 @@ impl ProviderError {
         let class = classify::class(status, &vendor);
         let message = vendor.message.clone().unwrap_or_else(|| plain(answer));
         Self {
-            retry_after: retry_after::read(&answer.headers, now_ms),
+            retry_after: retry_after::read(&answer.headers, now_ms).or(vendor.retry_after),
             context_limit: vendor.context_limit.filter(|_| class == ErrorClass::Overflow),
             status: Some(answer.status),
             answer: Some(Box::new(Kept { headers: headers(answer), body: answer.body.clone() })),

@@ -35,6 +35,7 @@ mod endpoint;
 mod error;
 mod gemini;
 mod google;
+mod lenient;
 mod media;
 pub mod models;
 mod names;

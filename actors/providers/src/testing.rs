@@ -147,7 +147,8 @@ pub(crate) fn play<D: Decode>(decoder: D, body: &[u8], sizes: &[usize]) -> (Vec<
     }
     let url: sse::Url = "http://h/".parse().expect("a url");
     let events = recorded(pieces, SseRequest::get(url.clone()));
-    run(Run::new(Box::pin(batches(events, BATCH)), decoder, Blame::new(url, Vec::new())))
+    let limit = std::time::Duration::from_secs(60);
+    run(Run::new(Box::pin(batches(events, BATCH)), decoder, Blame::new(url, Vec::new()), limit))
 }
 
 /// Runs to the end: what was said, and the error. Events that follow each other in one block are one.

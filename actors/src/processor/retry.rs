@@ -27,7 +27,7 @@ pub fn decide(error: &ProviderError, attempt: u32, config: &RetryConfig, jitter:
     match error.retry_after() {
         Some(asked) if asked > longest => Decision::GiveUp(Some(format!(
             "the provider asks to wait {} s, longer than troupe.retry.max_delay_ms allows",
-            asked.as_secs()
+            asked.as_secs_f64().ceil()
         ))),
         Some(asked) => Decision::Wait(asked),
         None => {

@@ -5,7 +5,7 @@
 //!
 //! - an answer that is no event stream, or no success, is a typed error with its status, headers and (cut) body;
 //! - a header time limit, and an idle limit that only real events reset: comments are no progress;
-//! - a limit to the bytes of one event;
+//! - a limit to the bytes of one event, and text for bytes that are none;
 //! - a stream that ended is told from one that was cut, also when the cut looks like an end;
 //! - nothing comes after the first error, or, if asked for, the stream opens again from the last event's id.
 //!
@@ -16,6 +16,8 @@ mod batch;
 mod boundary;
 mod error;
 pub mod http;
+mod idle;
+mod lossy;
 mod request;
 mod stream;
 mod transport;
@@ -25,6 +27,7 @@ mod tests;
 
 pub use batch::{BATCH, batches};
 pub use error::{Answer, SseError};
+pub use idle::Idle;
 pub use request::{Reconnect, SseRequest};
 pub use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
 pub use reqwest::{Client, Method, Url};

@@ -8,9 +8,10 @@ use bytes::Bytes;
 use eventsource_client::{BoxStream, Client as _, ClientBuilder, Error, SSE};
 use futures::{Stream, ready};
 use reqwest::Client;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Sleep, sleep};
 
 use crate::error::SseError;
+use crate::idle::Idle;
 use crate::request::{Reconnect, SseRequest};
 use crate::transport::{Source, Transport, millis};
 
@@ -59,16 +60,10 @@ enum State {
     Waiting(Pin<Box<Sleep>>),
     Open {
         events: BoxStream<Result<SSE, Error>>,
+        /// Since the headers, then since the last event.
         idle: Option<Idle>,
     },
     Over,
-}
-
-/// Measures the time since the last event; running once the headers came.
-struct Idle {
-    since: Instant,
-    /// Set for some time before the limit's end and moved only when it fires, so that an event costs no timer work.
-    alarm: Pin<Box<Sleep>>,
 }
 
 struct Backoff {
@@ -97,14 +92,14 @@ impl Stream for EventStream {
                     match events.as_mut().poll_next(cx) {
                         Poll::Ready(Some(Ok(SSE::Event(event)))) => {
                             if let Some(idle) = idle {
-                                idle.since = Instant::now();
+                                idle.restart();
                             }
                             return Poll::Ready(Some(Ok(this.received(event))));
                         }
                         Poll::Ready(Some(Ok(SSE::Connected(_)))) => *idle = Some(Idle::new(limit)),
                         // A flood of comments never leaves this loop by `Pending`, so the time is looked at here too.
                         Poll::Ready(Some(Ok(SSE::Comment(_)))) => {
-                            if idle.as_ref().is_some_and(|idle| idle.since.elapsed() > limit) {
+                            if idle.as_ref().is_some_and(|idle| idle.is_over(limit)) {
                                 return this.lose(SseError::Idle { limit_ms: millis(limit) });
                             }
                         }
@@ -170,24 +165,6 @@ impl EventStream {
             _ => State::Over,
         };
         Poll::Ready(Some(Err(error)))
-    }
-}
-
-impl Idle {
-    fn new(limit: Duration) -> Self {
-        let since = Instant::now();
-        Self { since, alarm: Box::pin(sleep_until(since + limit)) }
-    }
-
-    fn poll(&mut self, limit: Duration, cx: &mut Context<'_>) -> Poll<()> {
-        loop {
-            ready!(self.alarm.as_mut().poll(cx));
-            let end = self.since + limit;
-            if Instant::now() >= end {
-                return Poll::Ready(());
-            }
-            self.alarm.as_mut().reset(end);
-        }
     }
 }
 

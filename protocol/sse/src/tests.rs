@@ -204,6 +204,31 @@ async fn a_200_that_is_no_stream_is_an_error_with_its_body() {
 }
 
 #[tokio::test]
+async fn events_that_were_announced_as_something_vague_are_events_and_other_text_is_not() {
+    for kind in ["text/plain", "application/octet-stream", "", "text/plain; charset=utf-8"] {
+        let headers = format!("content-type: {kind}\r\n");
+        let server = Server::start(vec![
+            vec![whole("200 OK", &headers, "data: one\n\n")],
+            vec![whole("200 OK", &headers, "\n: a comment\n\nevent: x\ndata: one\n\n")],
+            vec![whole("200 OK", &headers, "no such page")],
+        ])
+        .await;
+        assert_eq!(all(server.get()).await.0, ["one"], "{kind}");
+        assert_eq!(all(server.get()).await.0, ["one"], "{kind}");
+        let (_, error) = all(server.get()).await;
+        assert!(matches!(&error, Some(SseError::NotAStream(page)) if page.body == "no such page"), "{kind}: {error:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_byte_that_is_no_text_spoils_one_character_and_not_the_stream() {
+    let pieces = vec![send(STREAM), piece(b"data: a\xffb\xe5"), piece(b"\n\ndata: two\n\n"), send(END)];
+    let (data, error) = all(Server::start(vec![pieces]).await.get()).await;
+    assert_eq!(data, ["a\u{fffd}b\u{fffd}", "two"]);
+    assert!(error.is_none(), "{error:?}");
+}
+
+#[tokio::test]
 async fn bare_json_in_an_announced_stream_is_no_stream() {
     let steps = vec![send(STREAM), piece(b"\n"), piece(br#"{"error":"#), piece(br#"{"message":"no"}}"#), send(END)];
     let (_, error) = all(Server::start(vec![steps]).await.get()).await;

@@ -10,10 +10,17 @@ use sync_wrapper::{SyncFuture, SyncStream};
 
 use crate::boundary::Boundary;
 use crate::error::{Answer, MAX_BODY, SseError, causes, content_type};
+use crate::lossy::Lossy;
 use crate::request::SseRequest;
 
-/// Most time to read the body of an answer that is no event stream.
-const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+/// Most time to read the body of an answer that is no event stream. It comes with its headers, or hangs.
+const BODY_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// Media type of an event stream.
+const EVENTS: &str = "text/event-stream";
+
+/// What an event stream begins with.
+const BEGINNINGS: [&[u8]; 5] = [b":", b"data", b"event", b"id", b"retry"];
 
 /// Sends the request. Its errors are [`SseError`]s inside a [`TransportError`].
 #[derive(Clone)]
@@ -48,7 +55,7 @@ impl HttpTransport for Transport {
 }
 
 async fn send(client: &Client, request: &SseRequest, headers: http::HeaderMap) -> Result<ByteStream, SseError> {
-    let (head, pieces) = begin(client, request, headers, "text/event-stream").await?;
+    let (head, pieces) = begin(client, request, headers, EVENTS).await?;
     Ok(checked(head, pieces, request.max_event_bytes))
 }
 
@@ -80,21 +87,22 @@ async fn begin(
         .await
         .map_err(|_| SseError::HeaderTimeout { limit_ms: millis(limit) })?
         .map_err(not_sent)?;
-    let head = Head { status: answer.status().as_u16(), headers: answer.headers().clone() };
+    let headers = answer.headers().clone();
+    let announced = Announced::of(content_type(&headers).unwrap_or_default(), media);
+    let head = Head { status: answer.status().as_u16(), headers, announced };
     let success = answer.status().is_success();
     let pieces = answer.bytes_stream();
     if !success {
         return Err(SseError::Http(Box::new(head.with(&[], pieces).await)));
     }
-    // Without a content type it may be one: simple servers leave it out.
-    if content_type(&head.headers).is_some_and(|kind| !kind.eq_ignore_ascii_case(media)) {
+    if announced == Announced::Other {
         return Err(SseError::NotAStream(Box::new(head.with(&[], pieces).await)));
     }
     Ok((head, pieces))
 }
 
 fn replay(pieces: Vec<Bytes>, request: &SseRequest) -> ByteStream {
-    let head = Head { status: 200, headers: http::HeaderMap::new() };
+    let head = Head { status: 200, headers: http::HeaderMap::new(), announced: Announced::Right };
     checked(head, stream::iter(pieces.into_iter().map(Ok)), request.max_event_bytes)
 }
 
@@ -104,16 +112,17 @@ fn checked<S>(head: Head, pieces: S, limit: usize) -> ByteStream
 where
     S: Stream<Item = Result<Bytes, reqwest::Error>> + Send + Unpin + 'static,
 {
-    let state = (pieces, Boundary::new(limit), Some(head));
+    let state = (pieces, Boundary::new(limit), Lossy::default(), Some(head));
     let body = stream::unfold(Some(state), move |state| async move {
-        let (mut pieces, mut boundary, head) = state?;
+        let (mut pieces, mut boundary, mut lossy, head) = state?;
         let error = match (pieces.next().await, head) {
-            (Some(Ok(piece)), Some(head)) if matches!(piece.trim_ascii_start().first(), Some(b'{' | b'[' | b'<')) => {
+            (Some(Ok(piece)), Some(head)) if !head.announced.allows(&piece) => {
                 SseError::NotAStream(Box::new(head.with(&piece, pieces).await))
             }
             (Some(Ok(piece)), head) if boundary.take(&piece) => {
                 let head = head.filter(|_| piece.trim_ascii().is_empty());
-                return Some((Ok(piece), Some((pieces, boundary, head))));
+                let piece = lossy.take(piece);
+                return Some((Ok(piece), Some((pieces, boundary, lossy, head))));
             }
             (Some(Ok(_)), _) => SseError::TooBig { limit },
             (Some(Err(error)), _) => SseError::Cut(causes(error)),
@@ -129,6 +138,40 @@ where
 struct Head {
     status: u16,
     headers: http::HeaderMap,
+    announced: Announced,
+}
+
+/// What the headers say that the body is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Announced {
+    /// What it should be.
+    Right,
+    /// Nothing, or no more than that it is text or bytes: it may be right, simple servers don't say.
+    Nothing,
+    Other,
+}
+
+impl Announced {
+    fn of(content_type: &str, media: &str) -> Self {
+        match content_type.to_ascii_lowercase().as_str() {
+            right if right == media => Self::Right,
+            "" | "application/octet-stream" | "binary/octet-stream" => Self::Nothing,
+            "text/plain" if media == EVENTS => Self::Nothing,
+            _ => Self::Other,
+        }
+    }
+
+    /// Returns whether a body with this first piece may be events.
+    fn allows(self, piece: &[u8]) -> bool {
+        let start = piece.trim_ascii_start();
+        let start = start.strip_prefix("\u{feff}".as_bytes()).unwrap_or(start);
+        match self {
+            Self::Nothing => {
+                BEGINNINGS.iter().any(|beginning| start.starts_with(beginning) || beginning.starts_with(start))
+            }
+            Self::Right | Self::Other => !matches!(start.first(), Some(b'{' | b'[' | b'<')),
+        }
+    }
 }
 
 impl Head {

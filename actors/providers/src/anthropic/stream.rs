@@ -8,8 +8,8 @@ use sse::SseEvent;
 use super::messages::VENDOR;
 use super::wire::{BlockStart, Delta, Event, Start, Usage};
 use crate::IdSource;
-use crate::answer::{Answer, Kind, is_something, unreadable};
-use crate::decode::Decode;
+use crate::answer::{Answer, Heard, Kind, is_something, unreadable};
+use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
 use crate::text::{number, read, whole};
 
@@ -43,13 +43,6 @@ impl Decoder {
     }
 
     fn take(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let data = data.trim();
-        if self.answer.is_done() || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            return self.answer.mark(out);
-        }
         let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         let kind = whole(event.kind);
         let kind = if kind.is_empty() { name } else { &kind };
@@ -90,6 +83,7 @@ impl Decoder {
 
     fn start(&mut self, index: Option<u64>, block: &BlockStart<'_>, out: &mut Vec<ModelEvent>) {
         self.answer.end_block(out);
+        self.answer.step();
         self.current = Current { index, ignored: false };
         match whole(block.kind).as_str() {
             "text" => self.add(Kind::Text, block.text, out),
@@ -125,6 +119,7 @@ impl Decoder {
             self.current = Current { index, ignored: false };
         }
         if self.current.ignored {
+            self.answer.step();
             return;
         }
         if let Some(raw) = delta.partial_json {
@@ -150,6 +145,7 @@ impl Decoder {
         if self.answer.open_kind() != Some(Kind::Reasoning) {
             self.answer.begin(Kind::Reasoning, None, out);
         }
+        self.answer.step();
         self.answer.note(VENDOR, "signature", signature);
     }
 
@@ -197,15 +193,19 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        self.take(&event.event, &event.data, out)
+        match self.answer.hear(event)? {
+            Heard::Nothing => Ok(()),
+            Heard::Done => self.answer.mark(out),
+            Heard::Json(data) => self.take(&event.event, data, out),
+        }
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.answer.end(clean, out)
     }
 
-    fn is_done(&self) -> bool {
-        self.answer.is_done()
+    fn progress(&self) -> Progress {
+        self.answer.progress()
     }
 }
 

@@ -62,13 +62,14 @@ pub(super) fn take(
     if key.vendor_id.is_empty() {
         key.vendor_id.clone_from(&piece.id);
     }
+    // First the name: behind arguments it can't grow any more.
+    call.name(&piece.tool, out);
     if let Some(raw) = piece.arguments {
         call.add(raw);
     }
     if let Some(extra) = delta.extra_content.and_then(|raw| serde_json::from_str::<Value>(raw.get()).ok()) {
         call.metadata.get_or_insert_default().insert("extra_content".into(), extra);
     }
-    call.name(&piece.tool, out);
 }
 
 /// Returns the call that `piece` goes on with; none if it begins one.
@@ -87,6 +88,15 @@ fn find(calls: &Calls<Key>, piece: &Piece<'_>, chunk: u64) -> Option<usize> {
     let same_id = !piece.id.is_empty() && piece.id == key.vendor_id;
     let other_id = !piece.id.is_empty() && !key.vendor_id.is_empty() && !same_id;
     let again = || same_id && piece.adds_nothing(call);
+    // A name in pieces, or longer than before: its server tells calls apart by index, and gave an id to the first piece.
+    let name_goes_on = || {
+        key.chunk != chunk
+            && piece.index.is_some()
+            && key.index == piece.index
+            && call.arguments().is_empty()
+            && piece.tool != call.tool
+            && (piece.id.is_empty() && !key.vendor_id.is_empty() || piece.tool.starts_with(&call.tool))
+    };
     let goes_on = if other_id {
         // An id in each piece, new each time: without a name it can't begin a call, and this one isn't whole.
         piece.tool.is_empty() && !call.is_closed() && !call.arguments().is_empty() && !call.is_whole()
@@ -97,7 +107,7 @@ fn find(calls: &Calls<Key>, piece: &Piece<'_>, chunk: u64) -> Option<usize> {
         !call.is_whole() || again()
     } else if same_id || call.arguments().trim().is_empty() {
         // The name once more: a server that repeats it with each piece, or two calls in one piece of the answer.
-        call.tool == piece.tool && key.chunk != chunk && (!call.is_whole() || again())
+        name_goes_on() || call.tool == piece.tool && key.chunk != chunk && (!call.is_whole() || again())
     } else {
         !call.is_whole()
     };

@@ -8,12 +8,13 @@ use sse::SseEvent;
 
 use super::calls::{self, Key};
 use super::vendor_data::VendorData;
-use super::wire::{Choice, Chunk, Delta, Usage};
+use super::wire::{CallDelta, Choice, Chunk, Delta, Usage};
 use crate::IdSource;
-use crate::answer::{Answer, Kind, is_something, unreadable};
-use crate::decode::Decode;
+use crate::answer::{Answer, Heard, Kind, is_something, unreadable};
+use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
-use crate::text::whole;
+use crate::lenient::lenient;
+use crate::text::{number, whole};
 
 /// Decodes one answer. It is over with `[DONE]`, or with the stream.
 pub(crate) struct Decoder {
@@ -21,7 +22,8 @@ pub(crate) struct Decoder {
     answer: Answer<Key>,
     /// Pieces so far.
     chunks: u64,
-    usage: Usage,
+    /// Which of the choices is read, where a server gives several: the lowest index the answer begins with.
+    choice: Option<u64>,
     /// Under which name the vendor's data is kept.
     vendor: &'static str,
     data: VendorData,
@@ -29,19 +31,10 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(ids: IdSource, vendor: &'static str) -> Self {
-        Self { ids, answer: Answer::default(), chunks: 0, usage: Usage::default(), vendor, data: VendorData::default() }
+        Self { ids, answer: Answer::default(), chunks: 0, choice: None, vendor, data: VendorData::default() }
     }
 
-    /// Takes the data of one event. After `[DONE]` nothing counts.
-    pub(super) fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let data = data.trim();
-        if self.answer.is_done() || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            self.settle(out);
-            return self.answer.mark(out);
-        }
+    fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         self.chunks += 1;
         let groq = chunk.x_groq.unwrap_or_default();
@@ -49,18 +42,21 @@ impl Decoder {
         if failed || chunk.object.is_some_and(|object| object.get() == "\"error\"") {
             return Err(ProviderError::in_stream(data));
         }
+        let inner = chunk.choices.iter().map(|choice| choice.usage.as_ref());
+        let usage = [chunk.usage.as_ref(), groq.usage.as_ref()].into_iter().chain(inner).flatten();
         // An empty object or zeros don't replace counts that came before.
-        let usage = [chunk.usage, groq.usage].into_iter().flatten();
-        let usage =
-            usage.filter_map(|raw| serde_json::from_str::<Usage>(raw.get()).ok()).find(|usage| !usage.is_empty());
-        if let Some(usage) = usage {
-            self.usage = usage;
-            self.answer.usage = usage.tokens();
+        let nothing = |tokens: &Tokens| Tokens { total: None, ..*tokens } == Tokens::default();
+        if let Some(tokens) = usage.map(Usage::tokens).find(|tokens| !nothing(tokens)) {
+            self.answer.usage = tokens;
         }
-        match chunk.choices.as_ref().and_then(|choices| choices.first()) {
-            Some(choice) => self.take_choice(choice, data, out),
-            None => Ok(()),
-        }
+        let index = |choice: &Choice<'_>| number(choice.index).unwrap_or(0);
+        let Some(first) = chunk.choices.iter().map(index).min() else { return Ok(()) };
+        let chosen = *self.choice.get_or_insert(first);
+        chunk
+            .choices
+            .iter()
+            .filter(|choice| index(choice) == chosen)
+            .try_for_each(|choice| self.take_choice(choice, data, out))
     }
 
     fn take_choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
@@ -69,6 +65,8 @@ impl Decoder {
         }
         if let Some(delta) = choice.delta.as_ref().or(choice.message.as_ref()) {
             self.take_delta(delta, out);
+        } else if let Some(raw) = choice.text {
+            self.text(raw, out);
         }
         let reason = choice.finish_reason.map(|raw| whole(Some(raw))).filter(|reason| !reason.is_empty());
         if let Some(reason) = reason {
@@ -84,25 +82,32 @@ impl Decoder {
     }
 
     fn take_delta(&mut self, delta: &Delta<'_>, out: &mut Vec<ModelEvent>) {
-        if let Some(raw) = delta.reasoning_details {
-            self.data.take_details(raw);
+        if let Some(raw) = delta.reasoning_details
+            && self.data.take_details(raw)
+        {
+            self.answer.step();
         }
-        if let Some(raw) = delta.reasoning_opaque {
-            self.data.take_opaque(raw);
+        if let Some(raw) = delta.reasoning_opaque
+            && self.data.take_opaque(raw)
+        {
+            self.answer.step();
         }
         let named = [delta.reasoning_content, delta.reasoning, delta.reasoning_text];
         match named.into_iter().flatten().find(|raw| raw.get() != "\"\"") {
             Some(raw) => self.answer.add(Kind::Reasoning, raw, out),
             None => self.details(delta.reasoning_details, out),
         }
-        if let Some(raw) = delta.content.or(delta.refusal) {
-            if raw.get().starts_with('[') { self.parts(raw, out) } else { self.text(raw, out) }
+        let said = delta.content.filter(|raw| !matches!(raw.get(), "\"\"" | "[]"));
+        if let Some(raw) = said.or(delta.refusal) {
+            if raw.get().starts_with(['[', '{']) { self.parts(raw, out) } else { self.text(raw, out) }
         }
-        for call in delta.tool_calls.iter().flatten() {
-            self.settle(out);
-            self.answer.begun = true;
-            self.answer.end_block(out);
-            calls::take(&mut self.answer.calls, call, self.chunks, &self.ids, out);
+        for call in &delta.tool_calls {
+            self.take_call(call, out);
+        }
+        if delta.tool_calls.is_empty()
+            && let Some(function) = &delta.function_call
+        {
+            self.take_call(&CallDelta { function: Some(*function), ..CallDelta::default() }, out);
         }
         if !self.data.is_empty()
             && let Some((_, call)) =
@@ -110,6 +115,13 @@ impl Decoder {
         {
             call.metadata.get_or_insert_default().extend(self.data.give(self.vendor));
         }
+    }
+
+    fn take_call(&mut self, call: &CallDelta<'_>, out: &mut Vec<ModelEvent>) {
+        self.settle(out);
+        self.answer.begun = true;
+        self.answer.end_block(out);
+        calls::take(&mut self.answer.calls, call, self.chunks, &self.ids, out);
     }
 
     fn text(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) {
@@ -121,22 +133,18 @@ impl Decoder {
 
     /// Thinking that comes in OpenRouter's details alone.
     fn details(&mut self, raw: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
-        let details: Vec<Part<'_>> = raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default();
-        for text in details.iter().filter_map(|detail| detail.text.or(detail.summary)) {
+        for text in Part::all(raw).iter().filter_map(|detail| detail.text.or(detail.summary)) {
             self.answer.add(Kind::Reasoning, text, out);
         }
     }
 
     /// Content as a list of parts, as Mistral's thinking models send it.
     fn parts(&mut self, raw: &RawValue, out: &mut Vec<ModelEvent>) {
-        let parts: Vec<Part<'_>> = serde_json::from_str(raw.get()).unwrap_or_default();
-        for part in parts {
+        for part in Part::all(Some(raw)) {
             if let Some(text) = part.text {
                 self.text(text, out);
             }
-            let thinking = part.thinking.map(RawValue::get).unwrap_or_default();
-            let thoughts: Vec<Part<'_>> = serde_json::from_str(thinking).unwrap_or_default();
-            for text in thoughts.iter().filter_map(|thought| thought.text) {
+            for text in Part::all(part.thinking).iter().filter_map(|thought| thought.text) {
                 self.answer.add(Kind::Reasoning, text, out);
             }
         }
@@ -160,10 +168,14 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if event.event == "error" && !self.answer.is_done() {
-            return Err(ProviderError::in_stream(&event.data));
+        match self.answer.hear(event)? {
+            Heard::Nothing => Ok(()),
+            Heard::Done => {
+                self.settle(out);
+                self.answer.mark(out)
+            }
+            Heard::Json(data) => self.take(data, out),
         }
-        self.take(&event.data, out)
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
@@ -171,8 +183,8 @@ impl Decode for Decoder {
         self.answer.end(clean, out)
     }
 
-    fn is_done(&self) -> bool {
-        self.answer.is_done()
+    fn progress(&self) -> Progress {
+        self.answer.progress()
     }
 }
 
@@ -187,21 +199,37 @@ struct Part<'a> {
     thinking: Option<&'a RawValue>,
 }
 
-impl Usage {
-    fn is_empty(&self) -> bool {
-        Tokens { total: None, ..self.tokens() } == Tokens::default()
+impl<'a> Part<'a> {
+    /// Returns the parts of a list; one may be a bare text, and one that is alone in no list.
+    fn all(raw: Option<&'a RawValue>) -> Vec<Self> {
+        let Some(raw) = raw else { return Vec::new() };
+        let one = |raw: &'a RawValue| match raw.get().starts_with('"') {
+            true => Some(Self { text: Some(raw), summary: None, thinking: None }),
+            false => lenient(raw).unwrap_or_default(),
+        };
+        match serde_json::from_str::<Vec<&RawValue>>(raw.get()) {
+            Ok(parts) => parts.into_iter().filter_map(one).collect(),
+            Err(_) => one(raw).into_iter().collect(),
+        }
     }
+}
 
+impl Usage<'_> {
     /// Returns the counts without overlap: the vendor counts cached tokens among the read ones and thinking among the
     /// written ones.
     fn tokens(&self) -> Tokens {
-        let count = |number: Option<f64>| number.filter(|number| *number > 0.0).map_or(0, |number| number as u64);
-        let prompt = self.prompt_tokens_details.unwrap_or_default();
-        let cached = prompt.cached_tokens.or(self.prompt_cache_hit_tokens).or(self.cached_tokens);
-        let (read, write) = (count(cached), count(prompt.cache_write_tokens));
-        let reasoning = count(self.completion_tokens_details.and_then(|details| details.reasoning_tokens));
-        let (input, output) = (count(self.prompt_tokens), count(self.completion_tokens));
-        let total = self.total_tokens.map(|_| count(self.total_tokens));
+        let count = |raw: Option<&RawValue>| number(raw).unwrap_or(0);
+        let (prompt, written) = (
+            self.prompt_tokens_details.as_ref().or(self.input_tokens_details.as_ref()),
+            self.completion_tokens_details.as_ref().or(self.output_tokens_details.as_ref()),
+        );
+        let cached = prompt.and_then(|details| details.cached_tokens);
+        let read = count(cached.or(self.prompt_cache_hit_tokens).or(self.cached_tokens));
+        let write = count(prompt.and_then(|details| details.cache_write_tokens));
+        let reasoning = count(written.and_then(|details| details.reasoning_tokens));
+        let input = count(self.prompt_tokens.or(self.input_tokens));
+        let output = count(self.completion_tokens.or(self.output_tokens));
+        let total = self.total_tokens.map(|total| count(Some(total)));
         // xAI counts thinking beside what is written; the total tells.
         let beside = reasoning > 0 && total == Some(input.saturating_add(output).saturating_add(reasoning));
         Tokens {

@@ -25,21 +25,26 @@ pub(super) struct VendorData {
 }
 
 impl VendorData {
-    /// Takes a list of details. Pieces of one text are put together.
-    pub(super) fn take_details(&mut self, raw: &RawValue) {
-        for detail in serde_json::from_str::<Vec<Value>>(raw.get()).unwrap_or_default() {
+    /// Takes a list of details and returns whether there were some. Pieces of one text are put together.
+    pub(super) fn take_details(&mut self, raw: &RawValue) -> bool {
+        let details: Vec<Value> = serde_json::from_str(raw.get()).unwrap_or_default();
+        let some = !details.is_empty();
+        for detail in details {
             if !self.details.last_mut().is_some_and(|last| goes_on(last, &detail)) && detail.is_object() {
                 self.details.push(detail);
             }
         }
+        some
     }
 
-    /// Takes a seal; the last one counts.
-    pub(super) fn take_opaque(&mut self, raw: &RawValue) {
+    /// Takes a seal and returns whether there was one; the last counts.
+    pub(super) fn take_opaque(&mut self, raw: &RawValue) -> bool {
         let opaque = whole(Some(raw));
-        if !opaque.is_empty() {
+        let some = !opaque.is_empty();
+        if some {
             self.opaque = opaque;
         }
+        some
     }
 
     /// Returns whether there is nothing.

@@ -2,7 +2,7 @@
 //!
 //! What is sent: <https://platform.openai.com/docs/api-reference/chat/create>. What comes:
 //! <https://platform.openai.com/docs/api-reference/chat-streaming/streaming>, read leniently, for few servers keep to
-//! it: a field may be missing, null, or of another type; the fields whose type varies are kept raw.
+//! it: a field may be missing, null, or of another type.
 
 use std::borrow::Cow;
 
@@ -10,6 +10,8 @@ use protocol::JsonMap;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::lenient::lenient;
 
 /// A request.
 #[derive(Serialize)]
@@ -156,24 +158,24 @@ pub(super) struct FunctionSpec<'a> {
 #[derive(Deserialize)]
 pub(super) struct Chunk<'a> {
     /// None in the piece with the counts, else one.
-    #[serde(borrow, default)]
-    pub choices: Option<Vec<Choice<'a>>>,
-    #[serde(borrow, default)]
-    pub usage: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub choices: Vec<Choice<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub usage: Option<Usage<'a>>,
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
     /// `error` where the piece itself is the error (vLLM).
     #[serde(borrow, default)]
     pub object: Option<&'a RawValue>,
     /// Groq's counts and errors.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "lenient")]
     pub x_groq: Option<Groq<'a>>,
 }
 
 #[derive(Default, Deserialize)]
 pub(super) struct Groq<'a> {
-    #[serde(borrow, default)]
-    pub usage: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub usage: Option<Usage<'a>>,
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
 }
@@ -181,14 +183,22 @@ pub(super) struct Groq<'a> {
 #[derive(Deserialize)]
 pub(super) struct Choice<'a> {
     #[serde(borrow, default)]
+    pub index: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
     pub delta: Option<Delta<'a>>,
     /// In place of `delta` where a server sends an answer whole.
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "lenient")]
     pub message: Option<Delta<'a>>,
+    /// In place of `delta` where a server answers as the older completions do.
+    #[serde(borrow, default)]
+    pub text: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub finish_reason: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
+    /// Moonshot's counts.
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub usage: Option<Usage<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -212,23 +222,26 @@ pub(super) struct Delta<'a> {
     /// OpenRouter's list: texts, signatures, encrypted thinking.
     #[serde(borrow, default)]
     pub reasoning_details: Option<&'a RawValue>,
-    #[serde(borrow, default)]
-    pub tool_calls: Option<Vec<CallDelta<'a>>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub tool_calls: Vec<CallDelta<'a>>,
+    /// What calls were before there could be several.
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub function_call: Option<FunctionDelta<'a>>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 pub(super) struct CallDelta<'a> {
     #[serde(borrow, default)]
     pub index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub id: Option<&'a RawValue>,
-    #[serde(borrow, default)]
+    #[serde(borrow, default, deserialize_with = "lenient")]
     pub function: Option<FunctionDelta<'a>>,
     #[serde(borrow, default)]
     pub extra_content: Option<&'a RawValue>,
 }
 
-#[derive(Default, Deserialize)]
+#[derive(Clone, Copy, Default, Deserialize)]
 pub(super) struct FunctionDelta<'a> {
     #[serde(borrow, default)]
     pub name: Option<&'a RawValue>,
@@ -236,30 +249,42 @@ pub(super) struct FunctionDelta<'a> {
     pub arguments: Option<&'a RawValue>,
 }
 
-/// Token counts.
-#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct Usage {
-    pub prompt_tokens: Option<f64>,
-    pub completion_tokens: Option<f64>,
-    pub total_tokens: Option<f64>,
-    pub prompt_tokens_details: Option<PromptDetails>,
-    pub completion_tokens_details: Option<CompletionDetails>,
+/// Token counts, by this vendor's names or by those of its newer format.
+#[derive(Default, Deserialize)]
+pub(super) struct Usage<'a> {
+    #[serde(borrow, default)]
+    pub prompt_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub input_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub completion_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub output_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub total_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub prompt_tokens_details: Option<Details<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub input_tokens_details: Option<Details<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub completion_tokens_details: Option<Details<'a>>,
+    #[serde(borrow, default, deserialize_with = "lenient")]
+    pub output_tokens_details: Option<Details<'a>>,
     /// DeepSeek's name for cached tokens.
-    pub prompt_cache_hit_tokens: Option<f64>,
+    #[serde(borrow, default)]
+    pub prompt_cache_hit_tokens: Option<&'a RawValue>,
     /// Moonshot's.
-    pub cached_tokens: Option<f64>,
+    #[serde(borrow, default)]
+    pub cached_tokens: Option<&'a RawValue>,
 }
 
-#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct PromptDetails {
-    pub cached_tokens: Option<f64>,
-    pub cache_write_tokens: Option<f64>,
-}
-
-#[derive(Clone, Copy, Default, PartialEq, Deserialize)]
-#[serde(default)]
-pub(super) struct CompletionDetails {
-    pub reasoning_tokens: Option<f64>,
+/// What is counted among others.
+#[derive(Default, Deserialize)]
+pub(super) struct Details<'a> {
+    #[serde(borrow, default)]
+    pub cached_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub cache_write_tokens: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub reasoning_tokens: Option<&'a RawValue>,
 }

@@ -1,6 +1,10 @@
 //! Reads the error object of an answer, in the many shapes vendors and the proxies before them use.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value};
+
+use super::retry_after;
 
 /// What a vendor says went wrong.
 #[derive(Debug, Default, PartialEq, Eq)]
@@ -9,14 +13,16 @@ pub(crate) struct VendorError {
     pub(crate) is_error: bool,
     /// The text for a person.
     pub(crate) message: Option<String>,
-    /// `code`, `type`, `status` and the like, in lower case.
+    /// `code`, `type`, `status` and the like, in lower case; numbers but HTTP statuses too.
     pub(crate) codes: Vec<String>,
     /// A number among them that is an HTTP status.
     pub(crate) status: Option<u16>,
-    /// All texts, in lower case; where the message only says that something went wrong upstream, the rest tells what.
+    /// All texts, in lower case and without backquotes; where the message only says that something went wrong upstream, the rest tells what.
     pub(crate) text: String,
     /// Size of the model's window, in tokens.
     pub(crate) context_limit: Option<u64>,
+    /// How long to wait before the next try.
+    pub(crate) retry_after: Option<Duration>,
 }
 
 impl VendorError {
@@ -26,9 +32,10 @@ impl VendorError {
         let mut error = Self::default();
         match serde_json::from_str(body) {
             Ok(value) => error.find(&value),
-            Err(_) => error.text = body.to_lowercase(),
+            Err(_) => error.add(body),
         }
         error.context_limit = error.context_limit.or_else(|| window(&error.text));
+        error.retry_after = error.retry_after.or_else(|| retry_after::said(&error.text));
         error
     }
 
@@ -68,9 +75,9 @@ impl VendorError {
         }
         for name in ["code", "type", "status", "statusCode", "status_code"] {
             match object.get(name) {
-                Some(Value::Number(number)) => self.number(number.as_u64()),
+                Some(Value::Number(number)) => number.as_u64().into_iter().for_each(|number| self.number(number)),
                 Some(Value::String(text)) => match text.parse() {
-                    Ok(number) => self.number(Some(number)),
+                    Ok(number) => self.number(number),
                     Err(_) => self.codes.push(text.to_lowercase()),
                 },
                 _ => {}
@@ -83,22 +90,32 @@ impl VendorError {
             self.codes.push(inner.to_lowercase());
         }
         if let Some(raw) = object.get("metadata").and_then(|metadata| metadata.get("raw")).and_then(Value::as_str) {
-            self.text.push('\n');
-            self.text.push_str(&raw.to_lowercase());
+            self.add(raw);
         }
+        // Google: how long to wait.
+        let details = object.get("details").and_then(Value::as_array).into_iter().flatten();
+        let delay = |detail: &Value| retry_after::duration(detail.get("retryDelay")?.as_str()?);
+        self.retry_after = self.retry_after.or_else(|| details.filter_map(delay).next());
     }
 
     fn say(&mut self, text: &str) {
         if !text.trim().is_empty() {
             self.message.get_or_insert_with(|| text.to_owned());
-            self.text.push('\n');
-            self.text.push_str(&text.to_lowercase());
+            self.add(text);
         }
     }
 
-    fn number(&mut self, number: Option<u64>) {
-        let status = number.and_then(|number| u16::try_from(number).ok()).filter(|status| (400..600).contains(status));
-        self.status = self.status.or(status);
+    fn add(&mut self, text: &str) {
+        self.text.push('\n');
+        self.text.extend(text.to_lowercase().chars().filter(|c| *c != '`'));
+    }
+
+    /// Takes a status, or a code that is a number of the vendor's own.
+    fn number(&mut self, number: u64) {
+        match u16::try_from(number).ok().filter(|status| (400..600).contains(status)) {
+            Some(status) => self.status = self.status.or(Some(status)),
+            None => self.codes.push(number.to_string()),
+        }
     }
 }
 
@@ -114,11 +131,18 @@ pub(super) fn object(body: &str) -> Option<&str> {
 }
 
 /// What stands before the size of the window in the vendors' texts, more telling ones first.
-const BEFORE_WINDOW: [&str; 9] = [
+const BEFORE_WINDOW: [&str; 16] = [
     "maximum context length",
     "available context size",
     "context window of",
     "context length of",
+    "context length is only",
+    "model token limit",
+    "range of input length should be",
+    "max_new_tokens must be",
+    "inputs must have less than",
+    "tokens in the prompt cannot exceed",
+    "max_seq_len",
     "maximum prompt length",
     "maximum number of tokens allowed",
     "context limit:",
@@ -131,10 +155,9 @@ fn window(text: &str) -> Option<u64> {
     BEFORE_WINDOW.iter().find_map(|before| {
         let (_, after) = text.split_once(before)?;
         let near = after.char_indices().nth(32).map_or(after, |(end, _)| after.get(..end).unwrap_or(after));
-        let digits = near.trim_start_matches(|c: char| !c.is_ascii_digit());
-        let digits: String =
-            digits.chars().take_while(|c| c.is_ascii_digit() || *c == ',').filter(char::is_ascii_digit).collect();
-        digits.parse().ok().filter(|size| *size >= 256)
+        // A range begins with a small number.
+        let numbers = near.split(|c: char| !c.is_ascii_digit() && c != ',').map(|digits| digits.replace(',', ""));
+        numbers.filter_map(|digits| digits.parse().ok()).find(|size| *size >= 256)
     })
 }
 

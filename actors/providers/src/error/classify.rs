@@ -3,23 +3,32 @@
 use super::ErrorClass;
 use super::body::VendorError;
 
-const OVERFLOW: [&str; 8] = [
+const OVERFLOW: [&str; 10] = [
+    "1261",
     "context_length_exceeded",
     "context_window_exceeded",
     "exceed_context_size_error",
     "model_context_window_exceeded",
+    "model_max_prompt_tokens_exceeded",
     "prompt_too_long",
     "request_too_large",
     "string_above_max_length",
     "tokens_limit_reached",
 ];
 
-const OVERFLOW_TEXTS: [&str; 19] = [
+/// Without backquotes, as they are read. Who says which, where it isn't plain: Copilot "prompt token count", Kimi "model
+/// token limit", vLLM "context length is only", LM Studio "context length of only", OpenAI "configured limit", Qwen
+/// "range of input length", GLM "prompt exceeds max length" (code 1261), TGI "max_new_tokens" and "must have less than",
+/// Cohere "too many tokens".
+const OVERFLOW_TEXTS: [&str; 32] = [
     "context length exceeded",
+    "context length is only",
+    "context length of only",
     "context size has been exceeded",
     "context window exceeds",
     "exceed context limit",
     "exceeded max context length",
+    "exceeded model token limit",
     "exceeds the available context size",
     "exceeds the context window",
     "exceeds the input token limit",
@@ -28,12 +37,22 @@ const OVERFLOW_TEXTS: [&str; 19] = [
     "greater than the context length",
     "input is too long",
     "input length exceeds",
+    "input tokens exceed the configured limit",
+    "inputs must have less than",
+    "inputs tokens + max_new_tokens must be",
     "larger than the maximum context",
+    "length of prompt_tokens",
     "maximum context length",
     "maximum prompt length",
+    "more than max tokens allowed",
+    "prompt exceeds max length",
     "prompt is too long",
+    "prompt token count of",
     "prompt too long",
+    "range of input length should be",
     "reduce the length of the messages",
+    "request entity too large",
+    "too many tokens: total number of tokens",
 ];
 
 const FILTER: [&str; 5] = [

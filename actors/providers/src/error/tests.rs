@@ -102,6 +102,55 @@ fn codes_and_texts_are_classed_with_a_status_and_in_a_stream() {
 }
 
 #[test]
+fn overflows_are_known_by_what_vendors_say_and_name_the_window() {
+    for (text, window) in [
+        ("prompt token count of 130000 exceeds the limit of 128000", Some(128_000)),
+        ("Invalid request: Your request exceeded model token limit: 131072", Some(131_072)),
+        ("You passed 40000 input tokens. However, the model's context length is only 32768 tokens", Some(32_768)),
+        ("the model is loaded with context length of only 4096 tokens, which is not enough", Some(4_096)),
+        ("Request Entity Too Large", None),
+        ("Input tokens exceed the configured limit of 272000 tokens. Your messages are 300000", Some(272_000)),
+        ("<400> InternalError.Algo: Range of input length should be [1, 30720]", Some(30_720)),
+        ("Prompt exceeds max length", None),
+        ("tokens in request more than max tokens allowed", None),
+        ("`inputs` tokens + `max_new_tokens` must be <= 4096. Given: 5000 `inputs` tokens", Some(4_096)),
+        ("`inputs` must have less than 1024 tokens. Given: 1050", Some(1_024)),
+        ("too many tokens: total number of tokens in the prompt cannot exceed 4081 - received 5000", Some(4_081)),
+        ("length of prompt_tokens (5000) must be less than max_seq_len (4096)", Some(4_096)),
+    ] {
+        let body = json!({ "error": { "message": text, "type": "invalid_request_error" } }).to_string();
+        for error in [http(400, &body), ProviderError::in_stream(&body)] {
+            assert_eq!((error.class(), error.context_limit()), (ErrorClass::Overflow, window), "{text}");
+        }
+        assert_eq!(http(400, text).class(), ErrorClass::Overflow, "{text}");
+    }
+    for code in [json!("model_max_prompt_tokens_exceeded"), json!("1261"), json!(1261)] {
+        let body = json!({ "error": { "code": code, "message": "odd" } }).to_string();
+        assert_eq!(http(400, &body).class(), ErrorClass::Overflow, "{code}");
+    }
+    let other = json!({ "error": { "code": 1214, "message": "messages: the limit of pictures is 5000" } }).to_string();
+    assert_eq!(http(400, &other).class(), ErrorClass::BadRequest);
+}
+
+#[test]
+fn a_wait_that_only_the_body_names_is_kept() {
+    let google = json!({ "error": { "code": 429, "status": "RESOURCE_EXHAUSTED", "message": "quota", "details": [
+        { "@type": "type.googleapis.com/google.rpc.Help" },
+        { "@type": "type.googleapis.com/google.rpc.RetryInfo", "retryDelay": "37s" },
+    ] } });
+    let openai = json!({ "error": { "code": "rate_limit_exceeded", "message": "Please try again in 1.5s." } });
+    for (body, ms) in [(google, 37_000), (openai, 1_500)] {
+        let body = body.to_string();
+        for error in [http(429, &body), ProviderError::in_stream(&body)] {
+            assert_eq!(error.retry_after(), Some(Duration::from_millis(ms)), "{body}");
+        }
+        let headers = [("retry-after", "2")];
+        let error = ProviderError::from_sse(SseError::Http(Box::new(answer(429, &headers, &body))), 0);
+        assert_eq!(error.retry_after(), Some(Duration::from_secs(2)), "the header goes first");
+    }
+}
+
+#[test]
 fn an_error_in_a_stream_is_told_as_it_came_while_it_waits_to_be_tried_again() {
     let object = r#"{ "message":"boom sk-1234","type":"server_error" }"#;
     let blame = Blame::new("http://h/".parse().expect("a url"), vec!["sk-1234".into()]);

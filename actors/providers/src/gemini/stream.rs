@@ -8,8 +8,8 @@ use sse::SseEvent;
 use super::contents::VENDOR;
 use super::wire::{AnswerPart, Called, Candidate, Chunk, Feedback, Said, Usage};
 use crate::IdSource;
-use crate::answer::{Answer, Kind, is_something, note, unreadable};
-use crate::decode::Decode;
+use crate::answer::{Answer, Heard, Kind, is_something, note, unreadable};
+use crate::decode::{Decode, Progress};
 use crate::error::{ErrorClass, ProviderError};
 use crate::text::{number, read, whole};
 
@@ -17,6 +17,8 @@ use crate::text::{number, read, whole};
 pub(crate) struct Decoder {
     ids: IdSource,
     answer: Answer<Key>,
+    /// Which of the candidates is read, where there are several: the lowest index the answer begins with.
+    candidate: Option<u64>,
 }
 
 /// What a call is told by, to know one that is sent again.
@@ -27,40 +29,42 @@ struct Key {
 
 impl Decoder {
     pub(super) fn new(ids: IdSource) -> Self {
-        Self { ids, answer: Answer::default() }
+        Self { ids, answer: Answer::default(), candidate: None }
     }
 
     fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let data = data.trim();
-        if self.answer.is_done() || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            return self.answer.mark(out);
-        }
-        // A server asked for another form sends a list.
-        let inner = data.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')).unwrap_or(data);
-        let chunk: Chunk<'_> = serde_json::from_str(inner).map_err(|error| unreadable(data, &error))?;
+        let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
+        // Google's server for its own tools has each piece in an object.
+        let chunk = chunk.response.filter(|_| chunk.candidates.is_none()).and_then(inner_chunk).unwrap_or(chunk);
         if chunk.error.is_some_and(is_something) {
             return Err(ProviderError::in_stream(data));
         }
         self.count(chunk.usage_metadata);
         let candidates: Vec<&RawValue> = read(chunk.candidates);
-        match candidates.first() {
-            Some(candidate) => self.candidate(&read(Some(candidate)), out),
-            None => blocked(&read(chunk.prompt_feedback)),
-        }
+        let candidates: Vec<Candidate<'_>> = candidates.into_iter().map(|raw| read(Some(raw))).collect();
+        let index = |candidate: &Candidate<'_>| number(candidate.index).unwrap_or(0);
+        let Some(first) = candidates.iter().map(index).min() else { return blocked(&read(chunk.prompt_feedback)) };
+        let chosen = *self.candidate.get_or_insert(first);
+        candidates.iter().filter(|candidate| index(candidate) == chosen).for_each(|candidate| {
+            self.take_candidate(candidate, out);
+        });
+        Ok(())
     }
 
-    fn candidate(&mut self, candidate: &Candidate<'_>, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+    fn take_candidate(&mut self, candidate: &Candidate<'_>, out: &mut Vec<ModelEvent>) {
         let said: Said<'_> = read(candidate.content);
         let parts: Vec<&RawValue> = read(said.parts);
-        for part in parts {
-            self.part(&read(Some(part)), out);
+        for raw in parts {
+            let part: AnswerPart<'_> = read(Some(raw));
+            // Files, programs and what they said: nobody asked for them, but they are no silence.
+            if part.text.is_none() && raw.get().len() > "{}".len() {
+                self.answer.step();
+            }
+            self.part(&part, out);
         }
         let reason = whole(candidate.finish_reason);
         if reason.is_empty() || reason == "FINISH_REASON_UNSPECIFIED" {
-            return Ok(());
+            return;
         }
         match finish(&reason) {
             Some(known) => self.answer.finish(known, out),
@@ -70,7 +74,6 @@ impl Decoder {
                 self.answer.fail(said, out);
             }
         }
-        Ok(())
     }
 
     fn part(&mut self, part: &AnswerPart<'_>, out: &mut Vec<ModelEvent>) {
@@ -86,6 +89,7 @@ impl Decoder {
         }
         // It may come behind the text, with an empty one.
         if !signature.is_empty() {
+            self.answer.step();
             self.answer.note(VENDOR, "thoughtSignature", signature);
         }
     }
@@ -138,19 +142,24 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        if event.event == "error" && !self.answer.is_done() {
-            return Err(ProviderError::in_stream(&event.data));
+        match self.answer.hear(event)? {
+            Heard::Nothing => Ok(()),
+            Heard::Done => self.answer.mark(out),
+            Heard::Json(data) => self.take(data, out),
         }
-        self.take(&event.data, out)
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.answer.end(clean, out)
     }
 
-    fn is_done(&self) -> bool {
-        self.answer.is_done()
+    fn progress(&self) -> Progress {
+        self.answer.progress()
     }
+}
+
+fn inner_chunk(raw: &RawValue) -> Option<Chunk<'_>> {
+    serde_json::from_str(raw.get()).ok()
 }
 
 /// The vendor's filter refused the request.

@@ -127,6 +127,9 @@ pub(super) struct Chunk<'a> {
     pub candidates: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub prompt_feedback: Option<&'a RawValue>,
+    /// In place of all else.
+    #[serde(borrow, default)]
+    pub response: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub usage_metadata: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -136,6 +139,8 @@ pub(super) struct Chunk<'a> {
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Candidate<'a> {
+    #[serde(borrow, default)]
+    pub index: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub content: Option<&'a RawValue>,
     #[serde(borrow, default)]

@@ -8,10 +8,11 @@ use sse::SseEvent;
 
 use super::wire::{AnswerItem, AnswerPart, Event, Incomplete, Usage, UsageDetails, Whole};
 use crate::IdSource;
-use crate::answer::{Answer, Kind, is_something, note, unreadable};
-use crate::decode::Decode;
+use crate::answer::{Answer, Heard, Kind, is_something, note, unreadable};
+use crate::call::{Call, argument_text};
+use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
-use crate::text::{number, read, whole};
+use crate::text::{Pieces, number, read, whole};
 
 /// Decodes one answer. It is over with `response.completed` or `response.incomplete`, or with the stream.
 ///
@@ -26,7 +27,13 @@ pub(crate) struct Decoder {
     item: Item,
     /// Places of items that were given, so that one that is sent again is known.
     given: Vec<Place>,
+    /// Places of items of which something was given in pieces.
+    streamed: Vec<Place>,
+    has_text: bool,
 }
+
+/// Added to the places of items that only the end of the answer has.
+const LATE: u64 = 1 << 32;
 
 /// Which item it is. Copilot gives one item a new id in each event, others leave out the index.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -55,17 +62,18 @@ impl Place {
 
 impl Decoder {
     pub(super) fn new(ids: IdSource, vendor: &'static str) -> Self {
-        Self { ids, vendor, answer: Answer::default(), item: Item::default(), given: Vec::new() }
+        Self {
+            ids,
+            vendor,
+            answer: Answer::default(),
+            item: Item::default(),
+            given: Vec::new(),
+            streamed: Vec::new(),
+            has_text: false,
+        }
     }
 
     fn take(&mut self, name: &str, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let data = data.trim();
-        if self.answer.is_done() || data.is_empty() {
-            return Ok(());
-        }
-        if data == "[DONE]" {
-            return self.answer.mark(out);
-        }
         let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         let kind = whole(event.kind);
         let kind = if kind.is_empty() { name } else { &kind };
@@ -79,18 +87,29 @@ impl Decoder {
             "response.reasoning_summary_text.delta" | "response.reasoning_text.delta" => {
                 self.said(Kind::Reasoning, &place, event.delta, out);
             }
+            // Where a server gives a text at its end alone.
+            "response.output_text.done" => self.said_whole(Kind::Text, place, event.text, out),
+            "response.refusal.done" => self.said_whole(Kind::Text, place, event.refusal, out),
+            "response.reasoning_summary_text.done" | "response.reasoning_text.done" => {
+                self.said_whole(Kind::Reasoning, place, event.text, out);
+            }
             "response.reasoning_summary_part.added" => self.end_thought(out),
             "response.function_call_arguments.delta" => self.arguments(&place, event.delta, false),
             "response.function_call_arguments.done" => self.arguments(&place, event.arguments, true),
-            "response.completed" | "response.done" => return self.over(&read(event.response), None, out),
-            "response.incomplete" => {
+            "response.completed" | "response.done" | "response.incomplete" => {
                 let response: Whole<'_> = read(event.response);
-                let details: Incomplete<'_> = read(response.incomplete_details);
-                let reason = incomplete(&whole(details.reason));
-                return self.over(&response, Some(reason), out);
+                let status = whole(response.status);
+                if status == "failed" || response.error.is_some_and(is_something) {
+                    return Err(failed(data, &event));
+                }
+                let is_whole = kind != "response.incomplete" && status != "incomplete";
+                return self.over(&response, is_whole, out);
             }
             "response.failed" | "error" => return Err(failed(data, &event)),
             _ if event.error.is_some_and(is_something) => return Err(failed(data, &event)),
+            "response.created" | "response.in_progress" | "response.queued" => {}
+            // Work of the vendor's own tools.
+            _ if kind.starts_with("response.") => self.answer.step(),
             _ => {}
         }
         Ok(())
@@ -98,6 +117,7 @@ impl Decoder {
 
     fn added(&mut self, mut place: Place, item: &AnswerItem<'_>, out: &mut Vec<ModelEvent>) {
         self.answer.end_block(out);
+        self.answer.step();
         if place.id.is_empty() {
             place.id = whole(item.id);
         }
@@ -145,12 +165,25 @@ impl Decoder {
             self.answer.end_block(out);
             self.item = Item { place: place.clone(), metadata: None, streamed: false };
         }
-        self.item.streamed = true;
+        if !std::mem::replace(&mut self.item.streamed, true) {
+            self.streamed.push(self.item.place.clone());
+        }
+        self.has_text |= kind == Kind::Text;
         if self.answer.open_kind() != Some(kind) {
             let metadata = self.item.metadata.clone().filter(|_| kind == Kind::Text);
             self.answer.begin(kind, metadata, out);
         }
         self.answer.add(kind, raw, out);
+    }
+
+    /// A text or thinking, whole; nothing where it came in pieces before.
+    fn said_whole(&mut self, kind: Kind, place: Place, raw: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
+        let among = |places: &[Place]| places.iter().any(|other| other.is(&place));
+        let by_index = place.index.is_some() && self.item.place.index.is_some();
+        let heard = among(&self.streamed) || among(&self.given) || !by_index && self.item.streamed;
+        if !heard {
+            self.said(kind, &place, raw, out);
+        }
     }
 
     /// A part of thinking ends and its item goes on: the parts share its id.
@@ -253,23 +286,43 @@ impl Decoder {
     }
 
     /// The answer is over.
-    fn over(
-        &mut self,
-        response: &Whole<'_>,
-        reason: Option<FinishReason>,
-        out: &mut Vec<ModelEvent>,
-    ) -> Result<(), ProviderError> {
+    fn over(&mut self, response: &Whole<'_>, is_whole: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let items: Vec<&RawValue> = read(response.output);
-        if !self.answer.begun {
-            for (at, item) in items.iter().enumerate() {
-                let place = Place { index: Some(at as u64), id: String::new() };
-                self.done(place, &read(Some(item)), out);
+        let (begun, had_text) = (self.answer.begun, self.has_text);
+        for (at, item) in items.iter().enumerate() {
+            let item: AnswerItem<'_> = read(Some(item));
+            if !begun {
+                self.done(Place { index: Some(at as u64), id: String::new() }, &item, out);
+                continue;
+            }
+            // Of an answer that was streamed the list may lack items and give others a new id: neither place nor id
+            // tells whether an item was heard.
+            let is_new = match whole(item.kind).as_str() {
+                "message" => !had_text,
+                "function_call" => !self.knows_call(&item),
+                _ => false,
+            };
+            if is_new {
+                self.done(Place { index: Some(LATE + at as u64), id: String::new() }, &item, out);
             }
         }
         self.count(response.usage);
+        let details: Incomplete<'_> = read(response.incomplete_details);
+        let reason = if is_whole { FinishReason::Stop } else { incomplete(&whole(details.reason)) };
         // A call whose end was lost counts: the answer is whole.
-        self.answer.finish(reason.unwrap_or(FinishReason::Stop), out);
+        self.answer.finish(reason, out);
         self.answer.mark(out)
+    }
+
+    /// Returns whether a call of the whole answer was heard before: under its id, or the same under another.
+    fn knows_call(&self, item: &AnswerItem<'_>) -> bool {
+        let (id, tool) = (whole(item.call_id), whole(item.name));
+        let arguments = item.arguments.map(|raw| argument_text(&mut Pieces::default(), raw)).unwrap_or_default();
+        let same = |call: &Call| {
+            !id.is_empty() && call.id.as_str() == id
+                || call.tool == tool && (call.arguments() == arguments || !call.is_closed())
+        };
+        self.answer.calls.newest(|_, call| same(call)).is_some()
     }
 
     fn count(&mut self, raw: Option<&RawValue>) {
@@ -291,15 +344,19 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        self.take(&event.event, &event.data, out)
+        match self.answer.hear(event)? {
+            Heard::Nothing => Ok(()),
+            Heard::Done => self.answer.mark(out),
+            Heard::Json(data) => self.take(&event.event, data, out),
+        }
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.answer.end(clean, out)
     }
 
-    fn is_done(&self) -> bool {
-        self.answer.is_done()
+    fn progress(&self) -> Progress {
+        self.answer.progress()
     }
 }
 

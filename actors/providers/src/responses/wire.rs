@@ -131,6 +131,10 @@ pub(super) struct Event<'a> {
     #[serde(borrow, default)]
     pub arguments: Option<&'a RawValue>,
     #[serde(borrow, default)]
+    pub text: Option<&'a RawValue>,
+    #[serde(borrow, default)]
+    pub refusal: Option<&'a RawValue>,
+    #[serde(borrow, default)]
     pub response: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
@@ -171,6 +175,8 @@ pub(super) struct AnswerPart<'a> {
 /// The answer as a whole, at its beginning and end.
 #[derive(Default, Deserialize)]
 pub(super) struct Whole<'a> {
+    #[serde(borrow, default)]
+    pub status: Option<&'a RawValue>,
     #[serde(borrow, default)]
     pub error: Option<&'a RawValue>,
     #[serde(borrow, default)]
