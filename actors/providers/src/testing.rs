@@ -20,7 +20,7 @@ use sse::{BATCH, SseEvent, SseRequest, batches, recorded};
 
 pub(crate) use histories::{any_request, tools};
 pub(crate) use laws::decoder_laws;
-pub(crate) use server::{ask, body, server};
+pub(crate) use server::{ask, body, every, server};
 
 use crate::decode::{Decode, Run};
 use crate::error::Blame;
@@ -101,6 +101,50 @@ pub(crate) fn short(events: &[ModelEvent]) -> Vec<String> {
             ModelEvent::Finish { reason, .. } => format!("finish {}", reason.as_str()),
         })
         .collect()
+}
+
+/// Fails unless none of these events, each a name and data, says anything or counts as progress: at the begin of an
+/// answer and behind each of the events `said`, which all are progress.
+pub(crate) fn quiet<D: Decode>(mut decoder: D, quiet: &[(&str, &str)], said: &[String]) {
+    let hush = |decoder: &mut D, after: &str| {
+        let before = decoder.progress();
+        for (name, data) in quiet {
+            let mut out = Vec::new();
+            let event = SseEvent { id: None, event: (*name).to_owned(), data: (*data).to_owned() };
+            if let Err(error) = decoder.feed(&event, &mut out) {
+                panic!("{name} {data} after {after}: {error}");
+            }
+            assert_eq!((short(&out), decoder.progress()), (Vec::new(), before), "{name} {data} after {after}");
+        }
+    };
+    hush(&mut decoder, "nothing");
+    for data in said {
+        let before = decoder.progress();
+        feed(&mut decoder, data).expect("events");
+        assert_ne!(decoder.progress(), before, "{data}");
+        hush(&mut decoder, data);
+    }
+}
+
+/// Events that no format gives a meaning: pings under the names in use, and data that is no JSON object.
+pub(crate) const PINGS: [(&str, &str); 11] = [
+    ("ping", ""),
+    ("ping", "ping"),
+    ("ping", "{}"),
+    ("ping", "{\"type\":\"ping\"}"),
+    ("keepalive", "{\"odd\":"),
+    ("message", " "),
+    ("message", "ping"),
+    ("message", "null"),
+    ("message", "5"),
+    ("message", "[]"),
+    ("message", "{}"),
+];
+
+/// Values that stand where an object or a list should.
+pub(crate) fn odd_values() -> [Value; 8] {
+    use serde_json::json;
+    [json!(null), json!(7), json!(true), json!(""), json!("x"), json!([]), json!([null]), json!([7, "x", [{}]])]
 }
 
 /// Feeds the data of one event.

@@ -40,8 +40,15 @@ pub(crate) fn number(raw: Option<&RawValue>) -> Option<u64> {
     (number >= 0.0 && number.is_finite()).then_some(number as u64)
 }
 
-/// Reads a part of an event; what is of another form has nothing.
+/// Reads an object of an event; what is of another form has nothing. (A list would else be read by the order of fields.)
 pub(crate) fn read<'a, T: Default + serde::Deserialize<'a>>(raw: Option<&'a RawValue>) -> T {
+    raw.filter(|raw| raw.get().starts_with('{'))
+        .and_then(|raw| serde_json::from_str(raw.get()).ok())
+        .unwrap_or_default()
+}
+
+/// Returns the elements of a list of an event; what is of another form has none.
+pub(crate) fn elements(raw: Option<&RawValue>) -> Vec<&RawValue> {
     raw.and_then(|raw| serde_json::from_str(raw.get()).ok()).unwrap_or_default()
 }
 

@@ -11,7 +11,7 @@ use crate::IdSource;
 use crate::answer::{Answer, Heard, Kind, is_something, unreadable};
 use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
-use crate::text::{number, read, whole};
+use crate::text::{elements, number, read, whole};
 
 /// Decodes one answer. It is over with `message_stop`, or with the stream.
 ///
@@ -54,7 +54,7 @@ impl Decoder {
             "message_start" => {
                 let start: Start<'_> = read(event.message);
                 self.count(start.usage);
-                let blocks: Vec<&RawValue> = read(start.content);
+                let blocks = elements(start.content);
                 for (at, block) in blocks.into_iter().enumerate() {
                     self.start(Some(at as u64), &read(Some(block)), out);
                 }
@@ -82,10 +82,15 @@ impl Decoder {
     }
 
     fn start(&mut self, index: Option<u64>, block: &BlockStart<'_>, out: &mut Vec<ModelEvent>) {
+        let kind = whole(block.kind);
+        // One that doesn't say what it is: its pieces will.
+        if kind.is_empty() {
+            return;
+        }
         self.answer.end_block(out);
         self.answer.step();
         self.current = Current { index, ignored: false };
-        match whole(block.kind).as_str() {
+        match kind.as_str() {
             "text" => self.add(Kind::Text, block.text, out),
             "thinking" => {
                 self.add(Kind::Reasoning, block.thinking, out);
@@ -119,7 +124,9 @@ impl Decoder {
             self.current = Current { index, ignored: false };
         }
         if self.current.ignored {
-            self.answer.step();
+            if [delta.text, delta.thinking, delta.partial_json].into_iter().flatten().any(|raw| raw.get() != "\"\"") {
+                self.answer.step();
+            }
             return;
         }
         if let Some(raw) = delta.partial_json {

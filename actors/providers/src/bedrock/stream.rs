@@ -8,8 +8,8 @@ use sse::SseEvent;
 use super::VENDOR;
 use super::wire::{Event, Metadata, OfBlock, Piece, Stop, Thought, ToolUse, Usage};
 use crate::IdSource;
-use crate::answer::{Answer, Kind, is_something, unreadable};
-use crate::decode::Decode;
+use crate::answer::{Answer, Heard, Kind, is_something, unreadable};
+use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
 use crate::text::{number, read, whole};
 
@@ -28,10 +28,6 @@ impl Decoder {
     }
 
     fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let data = data.trim();
-        if self.answer.is_done() || data.is_empty() {
-            return Ok(());
-        }
         let event: Event<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         if event.error.is_some_and(is_something) {
             return Err(ProviderError::in_stream(data));
@@ -103,6 +99,7 @@ impl Decoder {
                 if self.answer.open_kind() != Some(Kind::Reasoning) {
                     self.answer.begin(Kind::Reasoning, None, out);
                 }
+                self.answer.step();
                 self.answer.note(VENDOR, name, value);
             }
         }
@@ -152,15 +149,19 @@ impl Decoder {
 
 impl Decode for Decoder {
     fn feed(&mut self, event: &SseEvent, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        self.take(&event.data, out)
+        match self.answer.hear(event)? {
+            Heard::Nothing => Ok(()),
+            Heard::Done => self.answer.mark(out),
+            Heard::Json(data) => self.take(data, out),
+        }
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         self.answer.end(clean, out)
     }
 
-    fn is_done(&self) -> bool {
-        self.answer.is_done()
+    fn progress(&self) -> Progress {
+        self.answer.progress()
     }
 }
 

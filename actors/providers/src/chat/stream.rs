@@ -133,7 +133,8 @@ impl Decoder {
 
     /// Thinking that comes in OpenRouter's details alone.
     fn details(&mut self, raw: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
-        for text in Part::all(raw).iter().filter_map(|detail| detail.text.or(detail.summary)) {
+        let details: Vec<Part<'_>> = raw.and_then(|raw| lenient(raw).ok()).unwrap_or_default();
+        for text in details.iter().filter_map(|detail| detail.text.or(detail.summary)) {
             self.answer.add(Kind::Reasoning, text, out);
         }
     }

@@ -11,7 +11,7 @@ use crate::IdSource;
 use crate::answer::{Answer, Heard, Kind, is_something, note, unreadable};
 use crate::decode::{Decode, Progress};
 use crate::error::{ErrorClass, ProviderError};
-use crate::text::{number, read, whole};
+use crate::text::{elements, number, read, whole};
 
 /// Decodes one answer. It has no mark of its end: it is over with the stream.
 pub(crate) struct Decoder {
@@ -35,12 +35,16 @@ impl Decoder {
     fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
         let chunk: Chunk<'_> = serde_json::from_str(data).map_err(|error| unreadable(data, &error))?;
         // Google's server for its own tools has each piece in an object.
-        let chunk = chunk.response.filter(|_| chunk.candidates.is_none()).and_then(inner_chunk).unwrap_or(chunk);
+        let inner = chunk.response.filter(|raw| chunk.candidates.is_none() && raw.get().starts_with('{'));
+        let (data, chunk) = match inner.and_then(|raw| Some((raw.get(), serde_json::from_str(raw.get()).ok()?))) {
+            Some(inner) => inner,
+            None => (data, chunk),
+        };
         if chunk.error.is_some_and(is_something) {
             return Err(ProviderError::in_stream(data));
         }
         self.count(chunk.usage_metadata);
-        let candidates: Vec<&RawValue> = read(chunk.candidates);
+        let candidates = elements(chunk.candidates);
         let candidates: Vec<Candidate<'_>> = candidates.into_iter().map(|raw| read(Some(raw))).collect();
         let index = |candidate: &Candidate<'_>| number(candidate.index).unwrap_or(0);
         let Some(first) = candidates.iter().map(index).min() else { return blocked(&read(chunk.prompt_feedback)) };
@@ -53,11 +57,11 @@ impl Decoder {
 
     fn take_candidate(&mut self, candidate: &Candidate<'_>, out: &mut Vec<ModelEvent>) {
         let said: Said<'_> = read(candidate.content);
-        let parts: Vec<&RawValue> = read(said.parts);
+        let parts = elements(said.parts);
         for raw in parts {
             let part: AnswerPart<'_> = read(Some(raw));
             // Files, programs and what they said: nobody asked for them, but they are no silence.
-            if part.text.is_none() && raw.get().len() > "{}".len() {
+            if part.text.is_none() && raw.get().starts_with('{') && raw.get() != "{}" {
                 self.answer.step();
             }
             self.part(&part, out);
@@ -156,10 +160,6 @@ impl Decode for Decoder {
     fn progress(&self) -> Progress {
         self.answer.progress()
     }
-}
-
-fn inner_chunk(raw: &RawValue) -> Option<Chunk<'_>> {
-    serde_json::from_str(raw.get()).ok()
 }
 
 /// The vendor's filter refused the request.

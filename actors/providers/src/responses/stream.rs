@@ -12,7 +12,7 @@ use crate::answer::{Answer, Heard, Kind, is_something, note, unreadable};
 use crate::call::{Call, argument_text};
 use crate::decode::{Decode, Progress};
 use crate::error::ProviderError;
-use crate::text::{Pieces, number, read, whole};
+use crate::text::{Pieces, elements, number, read, whole};
 
 /// Decodes one answer. It is over with `response.completed` or `response.incomplete`, or with the stream.
 ///
@@ -274,7 +274,7 @@ impl Decoder {
 
     /// Text of an item that was not streamed.
     fn parts(&mut self, kind: Kind, raw: Option<&RawValue>, out: &mut Vec<ModelEvent>) {
-        let parts: Vec<&RawValue> = read(raw);
+        let parts = elements(raw);
         let place = self.item.place.clone();
         for part in parts {
             let part: AnswerPart<'_> = read(Some(part));
@@ -287,7 +287,7 @@ impl Decoder {
 
     /// The answer is over.
     fn over(&mut self, response: &Whole<'_>, is_whole: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
-        let items: Vec<&RawValue> = read(response.output);
+        let items = elements(response.output);
         let (begun, had_text) = (self.answer.begun, self.has_text);
         for (at, item) in items.iter().enumerate() {
             let item: AnswerItem<'_> = read(Some(item));

@@ -1,5 +1,7 @@
 //! A server that writes raw HTTP.
 
+use std::time::Duration;
+
 use futures::StreamExt;
 use protocol::model::ModelRequest;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -11,9 +13,31 @@ use crate::{Provider, ProviderError};
 
 const STREAM: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n";
 
+/// What follows an answer.
+#[derive(Clone)]
+enum Then {
+    Close,
+    Hold,
+    /// This again and again, with a pause between, until the client goes.
+    Every(String, Duration),
+}
+
+/// Serves this answer and then an event with this data again and again; returns its address and what it is sent.
+pub(crate) async fn every(answer: String, data: &str, pause: Duration) -> (String, mpsc::UnboundedReceiver<String>) {
+    let event = format!("data: {data}\n\n");
+    serve(vec![answer], Then::Every(format!("{:x}\r\n{event}\r\n", event.len()), pause)).await
+}
+
 /// Serves these answers, the last one to all further requests, then closes, or holds the connection; returns its
 /// address and what it is sent.
 pub(crate) async fn server<A>(answers: Vec<A>, hold: bool) -> (String, mpsc::UnboundedReceiver<String>)
+where
+    A: AsRef<[u8]> + Clone + Send + 'static,
+{
+    serve(answers, if hold { Then::Hold } else { Then::Close }).await
+}
+
+async fn serve<A>(answers: Vec<A>, then: Then) -> (String, mpsc::UnboundedReceiver<String>)
 where
     A: AsRef<[u8]> + Clone + Send + 'static,
 {
@@ -27,7 +51,7 @@ where
             if answers.peek().is_none() {
                 answers = vec![answer.clone()].into_iter().peekable();
             }
-            let told = told.clone();
+            let (told, then) = (told.clone(), then.clone());
             tokio::spawn(async move {
                 let mut sent = Vec::new();
                 while !sent.ends_with(b"}") {
@@ -37,8 +61,15 @@ where
                 }
                 let _ = told.send(String::from_utf8_lossy(&sent).into_owned());
                 let _ = socket.write_all(answer.as_ref()).await;
-                if hold {
-                    let _ = socket.read(&mut [0]).await;
+                match then {
+                    Then::Close => {}
+                    Then::Hold => drop(socket.read(&mut [0]).await),
+                    Then::Every(bytes, pause) => {
+                        let mut clock = tokio::time::interval(pause);
+                        while socket.write_all(bytes.as_bytes()).await.is_ok() {
+                            clock.tick().await;
+                        }
+                    }
                 }
             });
         }

@@ -7,7 +7,8 @@ use protocol::model::ModelEvent;
 
 use super::*;
 use crate::ErrorClass;
-use crate::testing::{decode, decoder_laws, play, short};
+use crate::decode::Decode;
+use crate::testing::{PINGS, decode, decoder_laws, odd_values, play, quiet, short};
 
 const RECORDED: &str = include_str!("../fixtures/thinking_and_tools.sse");
 
@@ -199,6 +200,57 @@ fn an_answer_that_is_cut_is_an_error_to_try_again() {
     }
     let whole_call = [tool(), delta(0, arguments("{\"p\":1}"))];
     assert_eq!(whole(&whole_call).last().map(String::as_str), Some("finish tool-calls"));
+}
+
+#[test]
+fn pings_and_pieces_without_anything_are_no_progress() {
+    let empty = [
+        r#"{"type":"ping"}"#,
+        r#"{"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":""}}"#,
+        r#"{"type":"message_delta","delta":{}}"#,
+        r#"{"type":"of_tomorrow"}"#,
+    ];
+    let said = [
+        start(0, json!({ "type": "text", "text": "" })),
+        delta(0, text("a")),
+        start(0, json!({ "type": "server_tool_use", "id": "s", "name": "web_search", "input": {} })),
+        delta(0, arguments("{\"query\":")),
+        start(0, json!({ "type": "thinking", "thinking": "" })),
+        delta(0, json!({ "type": "signature_delta", "signature": "S" })),
+        start(0, json!({ "type": "tool_use", "id": "c", "name": "read", "input": {} })),
+        delta(0, arguments("{")),
+        reason("tool_use"),
+    ];
+    let said = said.map(|event| event.to_string());
+    quiet(decoder(), &[&PINGS[..], &empty.map(|data| ("message", data))].concat(), &said);
+}
+
+#[test]
+fn odd_pieces_are_passed_over_and_what_stands_beside_them_is_read() {
+    for odd in odd_values() {
+        for piece in [
+            json!({ "type": "message_start", "message": odd }),
+            json!({ "type": "message_start", "message": { "content": odd, "usage": odd } }),
+            json!({ "type": "content_block_delta", "index": 0, "delta": odd }),
+            json!({ "type": "content_block_delta", "index": 0, "delta": { "text": odd.as_array() } }),
+            json!({ "type": "message_delta", "delta": odd, "usage": odd }),
+            json!({ "type": odd }),
+        ] {
+            let begin = [start(0, json!({ "type": "text", "text": "" })), delta(0, text("a"))];
+            let end = [delta(0, text("b")), stop(0), reason("end_turn"), over()];
+            let events = [&begin[..], std::slice::from_ref(&piece), &end].concat();
+            assert_eq!(whole(&events), ["text", "+a", "+b", "text end", "finish stop"], "{piece}");
+        }
+    }
+}
+
+#[test]
+fn an_error_event_is_one_to_try_again_json_or_not() {
+    for data in ["oops", "{\"message\":\"oops\"}", "{\"type\":\"error\"}"] {
+        let event = sse::SseEvent { id: None, event: "error".into(), data: data.into() };
+        let error = decoder().feed(&event, &mut Vec::new()).expect_err("an error");
+        assert!(error.is_retryable(), "{data}: {error:?}");
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use protocol::model::ModelEvent;
 
 use super::*;
 use crate::ErrorClass;
-use crate::testing::{decode, decoder_laws, short};
+use crate::testing::{PINGS, decode, decoder_laws, odd_values, quiet, short};
 
 /// Made by the documents, each frame as an event.
 const RECORDED: &str = include_str!("../fixtures/thoughts_and_call.sse");
@@ -70,6 +70,37 @@ fn each_reason_is_known() {
     }
     let (_, error) = said(&[text("hi"), stop("malformed_tool_use")]);
     assert!(error.is_some_and(|error| error.is_retryable() && error.to_string().contains("malformed_tool_use")));
+}
+
+#[test]
+fn pings_and_pieces_without_anything_are_no_progress() {
+    let empty = [
+        r#"{"contentBlockDelta":{"contentBlockIndex":0,"delta":{"text":""}}}"#,
+        r#"{"contentBlockDelta":{"contentBlockIndex":0,"delta":{}}}"#,
+        r#"{"messageStart":{"role":"assistant"}}"#,
+        r#"{"ping":null}"#,
+    ];
+    let said = [text("a"), delta(0, json!({ "reasoningContent": { "signature": "S" } })), begin(1, "a", "read")];
+    let said = [&said[..], &[arguments(1, "{"), stop("tool_use")]].concat();
+    let said: Vec<String> = said.iter().map(Value::to_string).collect();
+    quiet(decoder(), &[&PINGS[..], &empty.map(|data| ("message", data))].concat(), &said);
+}
+
+#[test]
+fn odd_pieces_are_passed_over_and_what_stands_beside_them_is_read() {
+    for odd in odd_values() {
+        for piece in [
+            json!({ "contentBlockStart": odd }),
+            json!({ "contentBlockDelta": odd, "metadata": odd }),
+            delta(0, odd.clone()),
+            delta(0, json!({ "text": odd.as_array(), "reasoningContent": odd })),
+        ] {
+            let (said, error) = said(&[text("a"), piece.clone(), text("b"), stop("end_turn")]);
+            assert!(error.is_none(), "{piece}: {error:?}");
+            let said: String = said.iter().filter_map(|event| event.strip_prefix('+')).collect();
+            assert_eq!(said, "ab", "{piece}");
+        }
+    }
 }
 
 #[test]

@@ -7,7 +7,7 @@ use protocol::message::{CacheTokens, Tokens};
 use super::*;
 use crate::ErrorClass;
 use crate::decode::Decode;
-use crate::testing::{any_json, feed, same_however_cut, short, well_formed};
+use crate::testing::{PINGS, any_json, feed, odd_values, quiet, same_however_cut, short, well_formed};
 
 #[test]
 fn text_and_thinking_come_in_blocks() {
@@ -39,6 +39,125 @@ fn content_in_parts_is_text_and_thinking() {
 fn the_answer_of_a_server_that_sends_it_whole_is_read() {
     let event = json!({ "choices": [{ "message": { "content": "hi" }, "finish_reason": "stop" }] }).to_string();
     assert_eq!(whole(&[event]), ["text", "+hi", "text end", "finish stop"]);
+}
+
+#[test]
+fn pings_and_pieces_without_anything_are_no_progress() {
+    let empty = [
+        r#"{"choices":[]}"#,
+        r#"{"choices":[{"index":0,"delta":{}}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"role":"assistant","content":""},"finish_reason":null}]}"#,
+        r#"{"choices":[{"index":0,"delta":{"content":null,"tool_calls":[]},"finish_reason":""}]}"#,
+        r#"{"choices":[],"usage":null}"#,
+    ];
+    let empty = empty.map(|data| ("message", data));
+    let said = [
+        chunk(json!({ "reasoning_content": "hm" }), None),
+        chunk(json!({ "reasoning_opaque": "E" }), None),
+        text("a"),
+        text("a"),
+        calls(&[entry(Some(0), Some("c"), Some("read"), None)]),
+        calls(&[entry(Some(0), None, None, Some("{\"p\":"))]),
+        calls(&[entry(Some(0), None, None, Some(" "))]),
+        finish("tool_calls"),
+        DONE.into(),
+    ];
+    quiet(decoder(), &[&PINGS[..], &empty].concat(), &said);
+}
+
+#[test]
+fn odd_pieces_are_passed_over_and_what_stands_beside_them_is_read() {
+    let want = ["text", "+a", "+b", "text end", "finish stop"];
+    for odd in odd_values() {
+        let pieces = [
+            json!({ "choices": odd }),
+            json!({ "choices": [{ "delta": odd }] }),
+            json!({ "choices": [{ "delta": { "tool_calls": odd } }] }),
+            json!({ "choices": [{ "delta": { "reasoning_details": odd, "reasoning": odd.as_array() } }] }),
+            json!({ "choices": [{ "delta": {}, "finish_reason": odd.as_array(), "usage": odd, "index": odd }] }),
+            json!({ "choices": [], "usage": odd, "x_groq": odd }),
+            json!({ "choices": [{ "delta": { "content": [odd.as_array(), 7] } }] }),
+        ];
+        for piece in pieces {
+            let events = [text("a"), piece.to_string(), text("b"), finish("stop")];
+            assert_eq!(whole(&events), want, "{piece}");
+        }
+        // A call is begun all the same.
+        let piece = calls(&[json!({ "index": 0, "id": "c", "function": odd })]);
+        let named = calls(&[entry(Some(0), None, Some("read"), Some("{}"))]);
+        assert_eq!(whole(&[piece, named, finish("stop")])[1], "call c read {}", "{odd}");
+    }
+}
+
+#[test]
+fn an_error_event_is_one_to_try_again_json_or_not() {
+    for data in ["oops", "{\"message\":\"oops\"}"] {
+        let event = sse::SseEvent { id: None, event: "error".into(), data: data.into() };
+        let error = decoder().feed(&event, &mut Vec::new()).expect_err("an error");
+        assert!(error.is_retryable(), "{data}: {error:?}");
+    }
+}
+
+#[test]
+fn text_is_found_wherever_a_server_puts_it() {
+    for delta in [
+        json!({ "content": "No" }),
+        json!({ "content": "", "refusal": "No" }),
+        json!({ "content": null, "refusal": "No" }),
+        json!({ "content": ["No"] }),
+        json!({ "content": [null, { "type": "text", "text": "No" }, 7] }),
+        json!({ "content": { "type": "text", "text": "No" } }),
+    ] {
+        assert_eq!(whole(&[chunk(delta.clone(), None), finish("stop")])[..2], ["text", "+No"], "{delta}");
+    }
+    let older = json!({ "choices": [{ "text": "No", "index": 0, "finish_reason": null }] }).to_string();
+    assert_eq!(whole(&[older, finish("stop")])[..2], ["text", "+No"]);
+}
+
+#[test]
+fn one_of_several_choices_is_read() {
+    let piece = |index: Value, text: &str| json!({ "index": index, "delta": { "content": text } });
+    let both = json!({ "choices": [piece(json!(1), "x"), piece(json!(0), "a")] }).to_string();
+    let other = json!({ "choices": [piece(json!(1), "y")] }).to_string();
+    let unnumbered = json!({ "choices": [piece(json!(null), "b")] }).to_string();
+    let split = json!({ "choices": [piece(json!(0), "c"), { "index": 0, "delta": {}, "finish_reason": "stop" }] });
+    let events = [both, other.clone(), unnumbered, split.to_string(), other];
+    assert_eq!(whole(&events), ["text", "+a", "+b", "+c", "text end", "finish stop"]);
+    // Some count from one.
+    let one = json!({ "choices": [{ "index": 1, "delta": { "content": "a" }, "finish_reason": "stop" }] }).to_string();
+    assert_eq!(whole(&[one]), ["text", "+a", "text end", "finish stop"]);
+}
+
+#[test]
+fn a_call_in_the_older_form_is_one() {
+    let piece = |function: Value| chunk(json!({ "content": null, "function_call": function }), None);
+    let events = [
+        piece(json!({ "name": "read", "arguments": "" })),
+        piece(json!({ "arguments": "{\"p\":" })),
+        piece(json!({ "arguments": "1}" })),
+        finish("function_call"),
+    ];
+    assert_eq!(whole(&events), ["start made-0 read", "call made-0 read {\"p\":1}", "finish tool-calls"]);
+}
+
+#[test]
+fn a_name_in_pieces_is_whole_before_the_arguments_begin() {
+    for (second_id, second) in [(None, "ad"), (Some("c"), "ad"), (None, "read"), (Some("c"), "read")] {
+        let events = [
+            calls(&[entry(Some(0), Some("c"), Some("re"), None)]),
+            calls(&[entry(Some(0), second_id, Some(second), None)]),
+            calls(&[entry(Some(0), second_id, None, Some("{}"))]),
+            finish("tool_calls"),
+        ];
+        assert_eq!(whole(&events)[1], "call c read {}", "{second_id:?} {second}");
+    }
+    // Behind arguments another name is another call.
+    let events = [
+        calls(&[entry(Some(0), Some("c"), Some("re"), Some("{}"))]),
+        calls(&[entry(Some(0), None, Some("read"), Some("{}"))]),
+        finish("tool_calls"),
+    ];
+    assert_eq!(whole(&events)[1..], ["call c re {}", "start made-0 read", "call made-0 read {}", "finish tool-calls"]);
 }
 
 #[test]
@@ -331,6 +450,14 @@ fn counts_do_not_overlap() {
     for odd in [json!(null), json!([]), json!("x"), json!({ "prompt_tokens": -5, "completion_tokens": "many" })] {
         assert_eq!(with(odd), Tokens::default());
     }
+    // One odd count spoils no other.
+    let mixed = json!({ "prompt_tokens": "12", "completion_tokens": 5, "prompt_tokens_details": { "cached_tokens": "4" },
+        "completion_tokens_details": [] });
+    assert_eq!(with(mixed), tokens(None, 8, 5, 0, 4, 0));
+    let newer = json!({ "input_tokens": 9, "output_tokens": 3, "input_tokens_details": { "cached_tokens": 4 } });
+    assert_eq!(with(newer.clone()), tokens(None, 5, 3, 0, 4, 0));
+    let in_choice = json!({ "choices": [{ "index": 0, "delta": {}, "usage": newer }] });
+    assert_eq!(usage_of(&[in_choice]), tokens(None, 5, 3, 0, 4, 0));
 }
 
 fn usage_of(chunks: &[Value]) -> Tokens {

@@ -9,7 +9,7 @@ use protocol::SessionId;
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::testing::{ask, body, request, server, short, user};
+use crate::testing::{ask, body, every, request, server, short, user};
 use crate::{Endpoint, ErrorClass, Provider, open};
 
 fn endpoint(url: &str) -> Endpoint {
@@ -100,6 +100,39 @@ async fn silence_is_an_error_to_try_again() {
     assert_eq!(events, ["text", "+hi"]);
     let error = error.expect("an error");
     assert!(error.is_retryable() && error.to_string().contains("idle for 50 ms"), "{error}");
+}
+
+#[tokio::test]
+async fn events_that_carry_nothing_keep_no_stream_alive() {
+    // As many as fit in the connection's buffers come at once, the rest as fast as they are read.
+    for empty in ["{}", "", r#"{"choices":[]}"#, r#"{"choices":[{"index":0,"delta":{}}]}"#] {
+        let (url, _requests) = every(body(&[text("hi")]), empty, Duration::from_millis(5)).await;
+        let mut endpoint = endpoint(&url);
+        endpoint.chunk_timeout = Duration::from_millis(80);
+        let (events, error) = ask(&*chat(&endpoint), request(vec![user("go")])).await;
+        assert_eq!(events, ["text", "+hi"]);
+        let error = error.expect("an error");
+        assert!(error.is_retryable() && error.to_string().contains("idle for 80 ms"), "{error}");
+    }
+    // Each piece of a call's arguments counts, though nothing is said until the last.
+    let piece = calls(&[entry(Some(0), Some("c"), None, Some(" "))]);
+    let begun = body(&[calls(&[entry(Some(0), Some("c"), Some("read"), Some("{"))])]);
+    let (url, _requests) = every(begun, &piece, Duration::from_millis(5)).await;
+    let mut endpoint = endpoint(&url);
+    endpoint.chunk_timeout = Duration::from_millis(200);
+    let provider = chat(&endpoint);
+    let asked = ask(&*provider, request(vec![user("go")]));
+    assert!(tokio::time::timeout(Duration::from_millis(800), asked).await.is_err(), "it goes on");
+}
+
+#[tokio::test]
+async fn an_answer_with_its_reason_is_over_soon_though_its_connection_stays_open() {
+    let (url, _requests) = server(vec![body(&[text("hi"), finish("stop")])], true).await;
+    let mut endpoint = endpoint(&url);
+    endpoint.chunk_timeout = Duration::from_millis(60);
+    let (events, error) = ask(&*chat(&endpoint), request(vec![user("go")])).await;
+    assert_eq!(events.last().map(String::as_str), Some("finish stop"));
+    assert!(error.is_none(), "{error:?}");
 }
 
 #[tokio::test]

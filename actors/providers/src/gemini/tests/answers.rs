@@ -7,7 +7,7 @@ use protocol::model::ModelEvent;
 
 use super::*;
 use crate::ErrorClass;
-use crate::testing::{decode, decoder_laws, play, short};
+use crate::testing::{PINGS, decode, decoder_laws, odd_values, play, quiet, short};
 
 const RECORDED: &str = include_str!("../fixtures/thoughts_and_calls.sse");
 
@@ -151,6 +151,57 @@ fn an_answer_without_a_reason_is_an_error_to_try_again_unless_calls_came() {
     }
     let called = piece(json!([{ "functionCall": { "name": "list", "args": {} } }]));
     assert_eq!(whole(&[called]).last().map(String::as_str), Some("finish tool-calls"));
+}
+
+#[test]
+fn pings_and_pieces_without_anything_are_no_progress() {
+    let empty = [
+        r#"{"candidates":[]}"#,
+        r#"{"candidates":[{"index":0,"content":{"parts":[]}}]}"#,
+        r#"{"candidates":[{"index":0,"content":{"parts":[{"text":""}]},"finishReason":""}]}"#,
+        r#"{"usageMetadata":{"promptTokenCount":7}}"#,
+    ];
+    let said = [
+        piece(json!([{ "text": "hm", "thought": true }])),
+        piece(json!([{ "text": "", "thoughtSignature": "S" }])),
+        text("a"),
+        piece(json!([{ "executableCode": { "code": "x" } }])),
+        piece(json!([{ "functionCall": { "name": "list" } }])),
+        finish("STOP"),
+    ];
+    let said = said.map(|event| event.to_string());
+    quiet(decoder(), &[&PINGS[..], &empty.map(|data| ("message", data))].concat(), &said);
+}
+
+#[test]
+fn odd_pieces_are_passed_over_and_what_stands_beside_them_is_read() {
+    for odd in odd_values() {
+        for event in [
+            json!({ "candidates": odd, "usageMetadata": odd, "promptFeedback": odd }),
+            json!({ "candidates": [{ "content": odd, "finishReason": odd.as_array() }] }),
+            json!({ "candidates": [{ "content": { "parts": odd }, "index": odd }] }),
+            json!({ "response": odd }),
+            piece(json!([{ "text": odd.as_array() }, odd])),
+        ] {
+            let events = [text("a"), event.clone(), text("b"), finish("STOP")];
+            assert_eq!(whole(&events), ["text", "+a", "+b", "text end", "finish stop"], "{event}");
+        }
+    }
+}
+
+#[test]
+fn one_of_several_candidates_is_read_and_pieces_may_be_inside_an_object() {
+    let candidate = |index: Value, text: &str| json!({ "index": index, "content": { "parts": [{ "text": text }] } });
+    let events = [
+        json!({ "response": { "candidates": [candidate(json!(1), "x"), candidate(json!(null), "a")] } }),
+        json!({ "candidates": [candidate(json!(1), "y")] }),
+        json!({ "response": { "candidates": [candidate(json!(0), "b")] }, "traceId": "t" }),
+        json!({ "response": finish("STOP") }),
+    ];
+    assert_eq!(whole(&events), ["text", "+a", "+b", "text end", "finish stop"]);
+    let failed = json!({ "response": { "error": { "code": 503, "message": "odd", "status": "UNAVAILABLE" } } });
+    let error = said(&[failed]).1.expect("an error");
+    assert!(error.is_retryable() && error.to_string() == "odd", "{error}");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use protocol::model::ModelEvent;
 
 use super::*;
 use crate::ErrorClass;
-use crate::testing::{decode, decoder_laws, play, short};
+use crate::testing::{PINGS, decode, decoder_laws, odd_values, play, quiet, short};
 
 const RECORDED: &str = include_str!("../fixtures/reasoning_and_calls.sse");
 
@@ -136,6 +136,95 @@ fn items_that_were_not_streamed_are_read_from_their_ends_and_an_answer_from_its_
     // Said twice, heard once.
     let twice = [ends.clone(), ends, vec![completed(json!({ "output": items }))]].concat();
     assert_eq!(whole(&twice), want);
+}
+
+#[test]
+fn pings_and_pieces_without_anything_are_no_progress() {
+    let empty = [
+        r#"{"type":"keepalive"}"#,
+        r#"{"type":"response.in_progress","response":{}}"#,
+        r#"{"type":"response.output_text.delta","output_index":0,"delta":""}"#,
+        r#"{"type":"response.function_call_arguments.delta","output_index":0,"delta":""}"#,
+    ];
+    let said = [
+        added(0, json!({ "type": "message", "id": "m" })),
+        text(0, "a"),
+        json!({ "type": "response.web_search_call.searching", "output_index": 1 }),
+        added(2, call("f", "c", "read", "")),
+        arguments(2, "f", "{"),
+        over(),
+    ];
+    let said = said.map(|event| event.to_string());
+    quiet(decoder(), &[&PINGS[..], &empty.map(|data| ("message", data))].concat(), &said);
+}
+
+#[test]
+fn odd_pieces_are_passed_over_and_what_stands_beside_them_is_read() {
+    for odd in odd_values() {
+        for piece in [
+            json!({ "type": "response.in_progress", "response": odd }),
+            json!({ "type": "response.output_item.done", "output_index": 7, "item": odd }),
+            json!({ "type": "response.output_text.delta", "output_index": 0, "delta": odd.as_array() }),
+            json!({ "type": "response.output_text.done", "output_index": 0, "text": odd }),
+            json!({ "type": odd }),
+        ] {
+            let end = completed(json!({ "output": odd, "usage": odd, "incomplete_details": odd }));
+            let said = whole(&[text(0, "a"), piece.clone(), text(0, "b"), end]);
+            let said: String = said.iter().filter_map(|event| event.strip_prefix('+')).collect();
+            assert_eq!(said, "ab", "{piece}");
+        }
+    }
+}
+
+#[test]
+fn a_text_that_comes_at_its_end_alone_is_said_once() {
+    let ends =
+        |kind: &str, field: &str, text: &str| json!({ "type": kind, "output_index": 0, "item_id": "m", field: text });
+    let item = || json!({ "type": "message", "id": "m", "content": [{ "type": "output_text", "text": "No" }] });
+    for end in [ends("response.output_text.done", "text", "No"), ends("response.refusal.done", "refusal", "No")] {
+        for more in [vec![], vec![done(0, item())], vec![done(0, item()), end.clone()]] {
+            for before in
+                [vec![], vec![added(0, json!({ "type": "message", "id": "m" }))], vec![text(0, "N"), text(0, "o")]]
+            {
+                let all = completed(json!({ "output": [item()] }));
+                let events = [before, vec![end.clone()], more.clone(), vec![all]].concat();
+                let said = whole(&events);
+                let said: String = said.iter().filter_map(|event| event.strip_prefix('+')).collect();
+                assert_eq!(said, "No", "{events:?}");
+            }
+        }
+    }
+    let thought = ends("response.reasoning_summary_text.done", "text", "hm");
+    assert_eq!(whole(&[thought, text(1, "a"), over()])[..2], ["thinking", "+hm"]);
+}
+
+#[test]
+fn what_only_the_whole_answer_has_is_taken_from_there() {
+    let list = |items: Value| completed(json!({ "status": "completed", "output": items }));
+    let message = json!({ "type": "message", "id": "other", "content": [{ "type": "output_text", "text": "a" }] });
+    let called = || call("f", "c", "read", "{}");
+    let given = r#"call c read {} {"openai":{"itemId":"f"}}"#;
+    // The list lacks items of the stream, or has them under other ids and at other places.
+    let late = whole(&[text(3, "a"), list(json!([message, called()]))]);
+    assert_eq!(late, ["text", "+a", "text end", "start c read", given, "finish tool-calls"]);
+    let text_late = whole(&[added(1, called()), done(1, called()), list(json!([called(), message]))]);
+    assert_eq!(text_late[..3], ["start c read", given, r#"text {"openai":{"itemId":"other"}}"#]);
+    let again = call("other", "other", "read", "{}");
+    assert_eq!(whole(&[done(4, called()), list(json!([again]))]), ["start c read", given, "finish tool-calls"]);
+}
+
+#[test]
+fn a_response_that_failed_is_an_error_under_whichever_name_it_comes() {
+    for kind in ["response.completed", "response.done", "response.failed", "response.incomplete"] {
+        for status in [json!("failed"), json!(null)] {
+            let error = json!({ "code": "server_error", "message": "boom" });
+            let event = json!({ "type": kind, "response": { "status": status, "error": error, "output": [] } });
+            let error = said(&[text(0, "a"), event]).1.expect("an error");
+            assert_eq!((error.class(), error.to_string().as_str()), (ErrorClass::Retryable, "boom"), "{kind} {status}");
+        }
+    }
+    let cut = json!({ "status": "incomplete", "incomplete_details": { "reason": "max_output_tokens" } });
+    assert_eq!(whole(&[text(0, "a"), completed(cut)]).last().map(String::as_str), Some("finish length"));
 }
 
 #[test]
