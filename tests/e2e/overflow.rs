@@ -12,13 +12,16 @@ use crate::world::{World, said};
 const ANY: &str = "";
 
 /// The ways vendors say it.
-fn refusals() -> [(&'static str, Step); 4] {
+fn refusals() -> [(&'static str, Step); 5] {
     let code = json!({ "code": "context_length_exceeded", "message": "odd text", "type": "invalid_request_error" });
     let long =
         json!({ "type": "invalid_request_error", "message": "prompt is too long: 210000 tokens > 200000 maximum" });
+    let kimi = json!({ "type": "invalid_request_error",
+                       "message": "Invalid request: Your request exceeded model token limit: 131072" });
     [
         ("by a code", Step::status(400).body(json!({ "error": code }))),
         ("by a text", Step::status(400).body(json!({ "type": "error", "error": long }))),
+        ("by a text of its own", Step::status(400).body(json!({ "error": kimi }))),
         ("by the status", Step::status(413).body(json!({ "error": { "message": "Payload too large" } }))),
         ("in the stream", Step::events([json!({ "error": code })])),
     ]

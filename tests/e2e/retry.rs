@@ -155,18 +155,24 @@ async fn a_stream_that_falls_silent_fails_as_timed_out() {
 }
 
 #[tokio::test]
-async fn comments_in_a_stream_are_no_progress_and_slow_events_are() {
+async fn comments_and_empty_events_in_a_stream_are_no_progress_and_slow_words_are() {
     let world = world(json!({ "max_attempts": 1 }), json!({ "chunkTimeout": 1_500 })).await;
     let mut events = world.events().await;
     let word = |text: &str| {
         let chunk = json!({ "choices": [{ "index": 0, "delta": { "content": text }, "finish_reason": null }] });
         Piece::from(format!("data: {chunk}\n\n"))
     };
-    let comments = (0..100).map(|_| Piece::from(": keepalive\n\n"));
-    let comments = Step::raw([word("one ")].into_iter().chain(comments)).every(Duration::from_millis(200));
-    world.model.script("comments", [comments]);
-    let (_, answer) = fails(&world, &mut events, "comments").await;
-    assert!(text(&answer["info"]["error"]["data"]["message"]).contains("timed out"));
+    for (name, empty) in [
+        ("comments", ": keepalive\n\n"),
+        ("pings", "event: ping\ndata: {\"type\":\"ping\"}\n\n"),
+        ("empty deltas", "data: {\"choices\":[{\"index\":0,\"delta\":{}}]}\n\n"),
+    ] {
+        let alive = (0..100).map(|_| Piece::from(empty));
+        let alive = Step::raw([word("one ")].into_iter().chain(alive)).every(Duration::from_millis(200));
+        world.model.script(name, [alive]);
+        let (_, answer) = fails(&world, &mut events, name).await;
+        assert!(text(&answer["info"]["error"]["data"]["message"]).contains("timed out"), "{name}");
+    }
 
     // Twice the limit in all, each pause well below it.
     let slow = Step::text("tick ").repeat(6).every(Duration::from_millis(500));

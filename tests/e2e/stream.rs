@@ -177,6 +177,55 @@ async fn a_call_for_a_tool_there_is_not_and_one_without_what_it_needs_are_told_t
 }
 
 #[tokio::test]
+async fn a_call_in_a_models_own_words_runs() {
+    let (world, session) = reader().await;
+    let names = [" read ", "functions.read:0", "read<|channel|>commentary"];
+    let made = names.iter().zip(["1", "2", "3"]);
+    let made = made.map(|(name, limit)| call(*name, json!({ "filePath": "a", "limit": limit })));
+    world.model.script("own words", [Step::calls(made), Step::text("done")]);
+    assert_eq!(said(&world.wire.prompt(&session, "own words").await), "done");
+    let told = world.model.requests_for("own words").pop().expect("a request").calls();
+    assert_eq!(told.len(), 3);
+    for (_, _, result) in told {
+        assert!(result.as_ref().is_some_and(|result| result.contains("AAA")), "{result:?}");
+    }
+
+    // Its name comes in two pieces.
+    let piece = |name: Option<&str>, arguments: &str| {
+        let mut piece = json!({ "index": 0, "function": { "arguments": arguments } });
+        if let Some(name) = name {
+            piece["function"]["name"] = name.into();
+        }
+        piece
+    };
+    let mut first = piece(Some("re"), "");
+    first["id"] = "c".into();
+    let pieces = [first, piece(Some("ad"), ""), piece(None, r#"{"filePath":"b"}"#)];
+    let body = pieces.into_iter().map(|piece| calls(json!([piece]))).chain([finish("tool_calls"), DONE.into()]);
+    let parts = turn(&world, &session, "pieces", body.collect()).await;
+    assert_eq!((&parts[0]["tool"], &parts[0]["state"]["status"]), (&json!("read"), &json!("completed")), "{parts:?}");
+    world.model.assert_legal();
+}
+
+#[tokio::test]
+async fn odd_pieces_in_an_answer_cost_no_word_of_it() {
+    let world = World::start().await;
+    let session = world.wire.create_session().await;
+    let word = |text: &str| chunk(json!({ "content": text }), None).into_bytes();
+    let odd = ["ping", "null", "{\"choices\":[null]}", "{\"choices\":[{\"delta\":\"\",\"index\":1}]}"];
+    let odd = odd.iter().map(|data| format!("data: {data}\n\n").into_bytes());
+    let mut spoilt = word("b?");
+    spoilt.iter_mut().filter(|byte| **byte == b'?').for_each(|byte| *byte = 0xff);
+    let body: Vec<u8> = [word("a")].into_iter().chain(odd).chain([spoilt]).flatten().collect();
+    let end = (finish("stop") + DONE).into_bytes();
+    world.model.script("odd", [Step::raw([Piece::from(body), Piece::from(end)])]);
+
+    let answer = world.wire.prompt(&session, "odd").await;
+
+    assert_eq!((said(&answer).as_str(), world.model.requests().len()), ("ab\u{fffd}", 1));
+}
+
+#[tokio::test]
 async fn a_stream_that_ends_in_the_middle_of_arguments_is_tried_again_and_half_a_call_is_not_kept() {
     let (world, session) = reader().await;
     let mut events = world.events().await;

@@ -32,10 +32,7 @@ impl Session {
         let names: Vec<String> = offered(&self.state.toolkit, &rules, &step.answerer.chosen.model)
             .map(|tool| tool.id().to_owned())
             .collect();
-        let name = names.iter().find(|name| **name == call.tool).or_else(|| {
-            let lower = call.tool.to_lowercase();
-            names.iter().find(|name| **name == lower)
-        });
+        let name = meant(&names, &call.tool);
         let (name, input, invalid) = match (name, call.input) {
             (Some(name), Ok(input)) => (name.clone(), input, None),
             (Some(_), Err(error)) => invalid(&call.tool, format!("The arguments are no JSON object: {error}.")),
@@ -249,5 +246,54 @@ impl Handler<CallProgress> for Session {
         metadata.get_or_insert_with(JsonMap::new).extend(told.progress.metadata);
         let change = self.put_part(part);
         self.record(vec![change]).detach();
+    }
+}
+
+/// Returns the tool a call means: the one of this name, else of this name in small letters, else of the name inside what
+/// a model's own format of calls leaves around it: spaces, `functions.` before it, `:0` (Kimi) or `<|channel|>…` (gpt-oss)
+/// behind it.
+fn meant<'a>(names: &'a [String], given: &str) -> Option<&'a String> {
+    let known = |given: &str| {
+        let lower = given.to_lowercase();
+        names.iter().find(|name| *name == given).or_else(|| names.iter().find(|name| **name == lower))
+    };
+    known(given).or_else(|| {
+        let (bare, _) = given.split_once("<|").unwrap_or((given, ""));
+        let bare = bare.trim();
+        let (bare, number) = bare.rsplit_once(':').unwrap_or((bare, "0"));
+        let is_number = !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit());
+        known(bare.strip_prefix("functions.").unwrap_or(bare)).filter(|_| is_number)
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+
+    use super::*;
+
+    #[test]
+    fn a_call_means_the_tool_whose_name_is_inside_what_it_says() {
+        let names = ["read", "todowrite", "mcp_functions.x", "Big"].map(str::to_owned);
+        for (given, tool) in [
+            ("read", Some("read")),
+            ("Read", Some("read")),
+            (" read \n", Some("read")),
+            ("functions.read", Some("read")),
+            ("functions.Read:0", Some("read")),
+            ("read:12", Some("read")),
+            ("read<|channel|>commentary", Some("read")),
+            ("functions.read <|constrain|>json", Some("read")),
+            ("mcp_functions.x", Some("mcp_functions.x")),
+            ("Big", Some("Big")),
+            ("big", None),
+            ("reads", None),
+            ("read:all", None),
+            ("my.read", None),
+            ("<|read", None),
+            ("", None),
+        ] {
+            assert_eq!(meant(&names, given).map(String::as_str), tool, "{given}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use protocol::provider::Model;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_path_to_error::Segment;
 
 use crate::context::ToolContext;
 use crate::error::ToolError;
@@ -147,7 +148,7 @@ impl<T: Tool> AnyTool for T {
     }
 
     fn serial_path(&self, input: &JsonMap) -> Option<String> {
-        let input = serde_json::from_value(Value::Object(input.clone())).ok()?;
+        let input = arguments(T::ID, Value::Object(input.clone())).ok()?;
         Tool::serial_path(self, &input)
     }
 
@@ -210,11 +211,97 @@ fn plain(schema: &mut Value) {
     }
 }
 
-/// Reads a tool's arguments; wrong ones are an error the model can act on.
-pub fn arguments<T: DeserializeOwned>(tool: &str, input: Value) -> Result<T, ToolError> {
-    serde_path_to_error::deserialize(input).map_err(|e| ToolError::Arguments {
-        tool: tool.into(),
-        path: e.path().to_string(),
-        problem: e.into_inner().to_string(),
+/// Reads a tool's arguments; wrong ones are an error the model can act on. Where a number, `true` or `false` is wanted, one
+/// that was put in quotes is as good.
+pub fn arguments<T: DeserializeOwned>(tool: &str, mut input: Value) -> Result<T, ToolError> {
+    let mut before: Option<serde_path_to_error::Error<serde_json::Error>> = None;
+    loop {
+        let error = match serde_path_to_error::deserialize(&input) {
+            Ok(arguments) => return Ok(arguments),
+            Err(error) => error,
+        };
+        let again = before.filter(|before| before.path().to_string() == error.path().to_string());
+        if again.is_none() && unquote(&mut input, error.path()) {
+            before = Some(error);
+            continue;
+        }
+        // What was in quotes is wrong without them too: the model is told of what it said.
+        let error = again.unwrap_or(error);
+        return Err(ToolError::Arguments {
+            tool: tool.into(),
+            path: error.path().to_string(),
+            problem: error.into_inner().to_string(),
+        });
+    }
+}
+
+/// Puts what the text at a place says in its place, if that is exactly a number, `true` or `false`.
+fn unquote(input: &mut Value, path: &serde_path_to_error::Path) -> bool {
+    let place = path.iter().try_fold(input, |value, segment| match segment {
+        Segment::Map { key } => value.get_mut(key),
+        Segment::Seq { index } => value.get_mut(index),
+        Segment::Enum { .. } | Segment::Unknown => None,
+    });
+    let Some(place) = place else { return false };
+    let said: Option<Value> = place.as_str().and_then(|text| {
+        let said: Value = serde_json::from_str(text).ok()?;
+        ((said.is_number() || said.is_boolean()) && said.to_string() == text).then_some(said)
+    });
+    said.is_some_and(|said| {
+        *place = said;
+        true
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use serde::Deserialize;
+    use serde_json::json;
+
+    use super::*;
+
+    #[derive(Debug, Default, PartialEq, Deserialize)]
+    #[serde(default)]
+    struct Input {
+        text: String,
+        limit: Option<u32>,
+        ratio: Option<f64>,
+        all: bool,
+        lines: Vec<i64>,
+    }
+
+    fn read(input: Value) -> Result<Input, String> {
+        arguments("t", input).map_err(|error: ToolError| error.to_string())
+    }
+
+    #[test]
+    fn a_number_or_a_truth_in_quotes_is_one_where_one_is_wanted() {
+        let input = json!({ "text": "7", "limit": "1", "ratio": "-0.5", "all": "true", "lines": [1, "-2"] });
+        let want = Input { text: "7".into(), limit: Some(1), ratio: Some(-0.5), all: true, lines: vec![1, -2] };
+        assert_eq!(read(input), Ok(want));
+    }
+
+    #[test]
+    fn what_is_not_exactly_one_stays_wrong_as_it_was_said() {
+        for (field, odd) in [
+            ("limit", "1.0"),
+            ("limit", "-1"),
+            ("limit", " 1"),
+            ("limit", "01"),
+            ("limit", "1e2"),
+            ("limit", "true"),
+            ("limit", "null"),
+            ("limit", "many"),
+            ("limit", "99999999999"),
+            ("all", "True"),
+            ("all", "1"),
+            ("lines", "[1]"),
+        ] {
+            let error = read(json!({ field: odd })).expect_err("an error");
+            assert!(error.contains(field) && error.contains("string"), "{field} {odd}: {error}");
+        }
+        let error = read(json!({ "limit": "1", "all": 7 })).expect_err("an error");
+        assert!(error.contains("all"), "{error}");
+    }
 }
