@@ -245,7 +245,8 @@ fn unquote(input: &mut Value, path: &serde_path_to_error::Path) -> bool {
     let Some(place) = place else { return false };
     let said: Option<Value> = place.as_str().and_then(|text| {
         let said: Value = serde_json::from_str(text).ok()?;
-        ((said.is_number() || said.is_boolean()) && said.to_string() == text).then_some(said)
+        let exactly = said.to_string();
+        ((said.is_number() || said.is_boolean()) && exactly == text).then_some(said)
     });
     said.is_some_and(|said| {
         *place = said;

@@ -22,8 +22,7 @@ pub(crate) struct Decoder {
     answer: Answer<Key>,
     /// Pieces so far.
     chunks: u64,
-    /// Which of the choices is read, where a server gives several: the lowest index the answer begins with.
-    choice: Option<u64>,
+    choices: Choices,
     /// Under which name the vendor's data is kept.
     vendor: &'static str,
     data: VendorData,
@@ -31,7 +30,14 @@ pub(crate) struct Decoder {
 
 impl Decoder {
     pub(super) fn new(ids: IdSource, vendor: &'static str) -> Self {
-        Self { ids, answer: Answer::default(), chunks: 0, choice: None, vendor, data: VendorData::default() }
+        Self {
+            ids,
+            answer: Answer::default(),
+            chunks: 0,
+            choices: Choices::default(),
+            vendor,
+            data: VendorData::default(),
+        }
     }
 
     fn take(&mut self, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
@@ -49,14 +55,23 @@ impl Decoder {
         if let Some(tokens) = usage.map(Usage::tokens).find(|tokens| !nothing(tokens)) {
             self.answer.usage = tokens;
         }
-        let index = |choice: &Choice<'_>| number(choice.index).unwrap_or(0);
-        let Some(first) = chunk.choices.iter().map(index).min() else { return Ok(()) };
-        let chosen = *self.choice.get_or_insert(first);
-        chunk
-            .choices
-            .iter()
-            .filter(|choice| index(choice) == chosen)
-            .try_for_each(|choice| self.take_choice(choice, data, out))
+        let mut choices = chunk.choices;
+        choices.sort_by_key(Choice::index);
+        if !self.choices.begin(&choices, data) {
+            self.answer.step();
+            return Ok(());
+        }
+        choices.iter().try_for_each(|choice| match self.choices.is_other(choice) {
+            true => Ok(()),
+            false => self.take_choice(choice, data, out),
+        })
+    }
+
+    /// Takes what was put off, where nothing came that goes before it.
+    fn catch_up(&mut self, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        self.choices.begun = true;
+        let early = std::mem::take(&mut self.choices.early);
+        early.iter().try_for_each(|(_, data)| self.take(data, out))
     }
 
     fn take_choice(&mut self, choice: &Choice<'_>, data: &str, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
@@ -172,6 +187,7 @@ impl Decode for Decoder {
         match self.answer.hear(event)? {
             Heard::Nothing => Ok(()),
             Heard::Done => {
+                self.catch_up(out)?;
                 self.settle(out);
                 self.answer.mark(out)
             }
@@ -180,12 +196,68 @@ impl Decode for Decoder {
     }
 
     fn end(&mut self, clean: bool, out: &mut Vec<ModelEvent>) -> Result<(), ProviderError> {
+        self.catch_up(out)?;
         self.settle(out);
         self.answer.end(clean, out)
     }
 
     fn progress(&self) -> Progress {
         self.answer.progress()
+    }
+}
+
+/// Which of the choices are the answer. By the vendor's documents the one with index 0 is, and others are other answers,
+/// which nobody asked for. In the field there are servers that count from 1, and some versions of LiteLLM gave thinking, text and
+/// each call of one answer an index of its own, so a choice is another answer only if both have text.
+#[derive(Default)]
+struct Choices {
+    /// One with index 0 came.
+    begun: bool,
+    /// What came before it: index and data.
+    early: Vec<(u64, String)>,
+    /// Which has the text.
+    text: Option<u64>,
+    others: Vec<u64>,
+}
+
+impl Choices {
+    /// Returns whether choices are to be read now. Those before the first with index 0 are not, and are other answers if
+    /// one comes.
+    fn begin(&mut self, choices: &[Choice<'_>], data: &str) -> bool {
+        let Some(first) = choices.first().filter(|_| !self.begun) else { return true };
+        self.begun = first.index() == 0;
+        if self.begun {
+            self.others.extend(self.early.drain(..).map(|(index, _)| index));
+        } else {
+            self.early.push((first.index(), data.to_owned()));
+        }
+        self.begun
+    }
+
+    fn is_other(&mut self, choice: &Choice<'_>) -> bool {
+        let index = choice.index();
+        let known = self.others.contains(&index);
+        if !known && choice.has_text() && *self.text.get_or_insert(index) != index {
+            self.others.push(index);
+            return true;
+        }
+        known
+    }
+}
+
+impl Choice<'_> {
+    /// Missing, it is 0.
+    fn index(&self) -> u64 {
+        number(self.index).unwrap_or(0)
+    }
+
+    fn has_text(&self) -> bool {
+        let said = self
+            .delta
+            .as_ref()
+            .or(self.message.as_ref())
+            .map_or([self.text, None], |delta| [delta.content, delta.refusal]);
+        said.into_iter().flatten().any(|raw| !matches!(raw.get(), "\"\"" | "null" | "[]"))
     }
 }
 

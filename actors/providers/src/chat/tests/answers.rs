@@ -115,17 +115,39 @@ fn text_is_found_wherever_a_server_puts_it() {
 }
 
 #[test]
-fn one_of_several_choices_is_read() {
+fn one_of_several_answers_is_read() {
     let piece = |index: Value, text: &str| json!({ "index": index, "delta": { "content": text } });
     let both = json!({ "choices": [piece(json!(1), "x"), piece(json!(0), "a")] }).to_string();
     let other = json!({ "choices": [piece(json!(1), "y")] }).to_string();
+    let other_end = json!({ "choices": [{ "index": 1, "delta": {}, "finish_reason": "length" }] }).to_string();
     let unnumbered = json!({ "choices": [piece(json!(null), "b")] }).to_string();
     let split = json!({ "choices": [piece(json!(0), "c"), { "index": 0, "delta": {}, "finish_reason": "stop" }] });
-    let events = [both, other.clone(), unnumbered, split.to_string(), other];
-    assert_eq!(whole(&events), ["text", "+a", "+b", "+c", "text end", "finish stop"]);
-    // Some count from one.
-    let one = json!({ "choices": [{ "index": 1, "delta": { "content": "a" }, "finish_reason": "stop" }] }).to_string();
-    assert_eq!(whole(&[one]), ["text", "+a", "text end", "finish stop"]);
+    let want = ["text", "+a", "+b", "+c", "text end", "finish stop"];
+    let rest = [unnumbered, other.clone(), other_end.clone(), split.to_string(), other_end];
+    assert_eq!(whole(&[&[both][..], &rest].concat()), want);
+    let alone = json!({ "choices": [piece(json!(0), "a")] }).to_string();
+    assert_eq!(whole(&[&[other.clone(), alone.clone()][..], &rest].concat()), want);
+    assert_eq!(whole(&[&[alone, other][..], &rest].concat()), want);
+}
+
+#[test]
+fn an_answer_whose_choices_are_numbered_in_another_way_is_read() {
+    let piece = |index: u64, delta: Value| json!({ "choices": [{ "index": index, "delta": delta }] }).to_string();
+    let by_block = [
+        piece(0, json!({ "role": "assistant", "reasoning_content": "hm" })),
+        piece(1, json!({ "content": "a" })),
+        piece(2, json!({ "tool_calls": [entry(Some(0), Some("c"), Some("read"), Some("{}"))] })),
+        finish("tool_calls"),
+    ];
+    let want = ["thinking", "+hm", "thinking end", "text", "+a", "text end", "start c read", "call c read {}"];
+    assert_eq!(whole(&by_block)[..8], want);
+    let from_one = [
+        piece(1, json!({ "content": "a" })),
+        json!({ "choices": [{ "index": 1, "delta": { "content": "b" }, "finish_reason": "stop" }] }).to_string(),
+    ];
+    for end in [&[][..], &[DONE.to_owned()]] {
+        assert_eq!(whole(&[&from_one[..], end].concat()), ["text", "+a", "+b", "text end", "finish stop"]);
+    }
 }
 
 #[test]
