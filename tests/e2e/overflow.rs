@@ -159,6 +159,27 @@ async fn the_prompt_and_its_files_are_kept_over_an_overflow() {
 }
 
 #[tokio::test]
+async fn a_prompt_that_does_not_fit_behind_a_summary_is_summarised_too_and_still_told_with_its_files() {
+    let world = seeing(json!({ "context": 100_000, "output": 8_000 })).await;
+    let [(_, refusal), ..] = refusals();
+    let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+    world.model.script("first", [Step::text("first answer")]);
+    world.model.script_side("", [Step::text("the notes")]);
+    world.model.script("WORD-MARK", [Step::text("never").fail_with(9, refusal)]);
+    world.model.script("The earlier part", [Step::text("a dog")]);
+    world.wire.prompt(&session, "first").await;
+
+    let answer = world.wire.prompt_with(&session, with_picture("WORD-MARK")).await;
+
+    assert_eq!(said(&answer), "a dog", "{answer}");
+    assert_eq!((world.model.requests().len(), world.model.side_requests().len()), (4, 2));
+    let last = world.model.requests().pop().expect("a request");
+    assert!(holds_picture(&last), "{}", last.body);
+    assert_eq!(last.body.to_string().matches("WORD-MARK").count(), 1, "{}", last.body);
+    world.model.assert_legal();
+}
+
+#[tokio::test]
 async fn prompts_that_are_answered_together_are_all_given_once_more() {
     let world = World::start().await;
     let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);

@@ -6,8 +6,8 @@
 //! by a crash runs again. Its answer is the summary. One of the loop's own goes on afterwards: with the prompts given
 //! once more that had no answer yet, else with a message that says so, and with the files of the prompt.
 //!
-//! It never runs without end: after one without progress (nothing was there to summarise but the prompt itself) the
-//! next overflow ends the turn, with an error that says what fills the window.
+//! It never runs without end: after one without progress (nothing was there to summarise but the prompt itself, which
+//! did not even fit behind a summary) the next overflow ends the turn, with an error that says what fills the window.
 
 use std::sync::Arc;
 
@@ -110,7 +110,7 @@ impl Session {
         setup.config().compaction.auto != Some(false)
             && !effort.was_barren
             && effort.in_a_row < MAX_IN_A_ROW
-            && plan::could_go(talk, &self.open_prompts()) > 0
+            && (view.summary.is_some() || plan::could_go(talk, &self.open_prompts()) > 0)
     }
 
     /// The prompts of the turn that no step has answered yet.
@@ -274,10 +274,11 @@ impl Session {
         let talk: Vec<&Entry> =
             view.tail.iter().chain(&view.since).copied().filter(|e| !unseen.contains(e.info.id())).collect();
         let answering = self.state.turn.as_ref().map_or(&[][..], |turn| &turn.answering);
-        let replay = match self.is_overflow(request_id) {
-            true => plan::open_prompts(before, &view, answering),
-            false => Vec::new(),
-        };
+        let open = plan::open_prompts(before, &view, answering);
+        let could_go = plan::could_go(talk.iter().copied(), &open) > 0;
+        // Given once more in vain, with nothing else left: now it is summarised too.
+        let is_told_again = self.is_overflow(request_id) && (could_go || effort.in_a_row == 0);
+        let replay = if is_told_again { open } else { Vec::new() };
         let summarised: Vec<&Entry> = talk.into_iter().filter(|e| !replay.contains(e.info.id())).collect();
         let kept = match (config.preserve_recent_tokens, usable) {
             // What was kept last time was too much.
@@ -290,7 +291,7 @@ impl Session {
         let bytes = (usable.map_or(BYTES, |usable| usable * BYTES_PER_TOKEN) >> effort.tries).max(MIN_BYTES);
         let text = transcript::request(&view, &head, bytes as usize);
         let plan = Plan {
-            is_barren: plan::has_one_prompt(&head) && replay.is_empty(),
+            is_barren: replay.is_empty() && (!could_go || plan::has_one_prompt(&head)),
             begun: plan::begun(&head, answering),
             tail_start: head.tail_start,
             replay,
@@ -488,7 +489,7 @@ fn unusable(reason: FinishReason, text: &str) -> Option<SessionError> {
 }
 
 fn go_on(now: u64) -> TextPart {
-    let metadata = JsonMap::from_iter([("compaction_continue".to_owned(), json!(true))]);
+    let metadata = JsonMap::from_iter([(view::CONTINUES.to_owned(), json!(true))]);
     let time = Some(Span { start: now, end: Some(now) });
     TextPart { text: GO_ON.to_owned(), synthetic: true, time, metadata: Some(metadata), ..TextPart::default() }
 }

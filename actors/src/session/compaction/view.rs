@@ -11,6 +11,9 @@ use protocol::{MessageId, PartKind};
 use super::plan::is_answered;
 use crate::session::history::Entry;
 
+/// The mark of a message by which a turn goes on.
+pub const CONTINUES: &str = "compaction_continue";
+
 /// What the model sees.
 pub struct View<'a> {
     /// The last compaction: its request and its summary.
@@ -84,6 +87,14 @@ fn hide_repeated(history: &[Entry], tail: &mut Vec<&Entry>, since: &[&Entry]) {
 /// Returns whether a message asks for a compaction.
 pub fn is_request(entry: &Entry) -> bool {
     entry.parts.iter().any(|part| matches!(part.kind, PartKind::Compaction { .. }))
+}
+
+/// Returns whether by a message a turn goes on behind a summary.
+pub fn continues(entry: &Entry) -> bool {
+    entry.parts.iter().any(|part| match &part.kind {
+        PartKind::Text(text) => text.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CONTINUES)),
+        _ => false,
+    })
 }
 
 /// Returns whether a message asks for a compaction by the loop itself.
