@@ -82,7 +82,7 @@ fn asked<'a>(view: &View<'a>, bytes: usize) -> Vec<(&'a Entry, String)> {
     tasks
 }
 
-fn parent<'a>(entry: &'a Entry) -> Option<&'a MessageId> {
+fn parent(entry: &Entry) -> Option<&MessageId> {
     entry.info.as_assistant().map(|answer| &answer.parent_id)
 }
 
