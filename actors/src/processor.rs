@@ -6,7 +6,7 @@
 //! is never repeated: the step ends there, and the session asks again with the results.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use actix::prelude::*;
 use futures::StreamExt;
@@ -19,7 +19,7 @@ use storage::{Delta, Journal, Room};
 use tokio::runtime::Handle;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::provider_gate::{Gate, Visitor};
+use crate::provider_gate::{Gate, Visitor, Wait};
 
 pub mod retry;
 pub mod turn;
@@ -158,12 +158,12 @@ struct Chunk {
     room: Option<Room>,
 }
 
-/// The request waits in the gate's line.
+/// The request waits at the gate, or no longer.
 #[derive(Message)]
 #[rtype(result = "()")]
 struct Waiting {
     attempt: u32,
-    position: usize,
+    wait: Option<Wait>,
 }
 
 /// Tell the part that grows whole: a client came in the middle.
@@ -193,8 +193,22 @@ impl Processor {
                 Some(refine) => Some(refine(request()).await),
                 None => None,
             };
-            let waiting = address.clone();
-            let mut place = gate.enter(visitor, |position| drop(waiting.try_send(Waiting { attempt, position }))).await;
+            let mut was_paused = false;
+            let tell = |wait| {
+                was_paused |= matches!(wait, Wait::Pause { .. });
+                drop(address.try_send(Waiting { attempt, wait: Some(wait) }));
+            };
+            let mut place = match gate.enter(visitor, tell).await {
+                Ok(place) => place,
+                // Another was told so; asking again would make it worse.
+                Err(error) => {
+                    let _ = address.send(Chunk { attempt, item: Err(error), room: None }).await;
+                    return;
+                }
+            };
+            if was_paused {
+                drop(address.try_send(Waiting { attempt, wait: None }));
+            }
             let mut stream = provider.stream(refined.unwrap_or_else(|| request()));
             while let Some(item) = place.hear(stream.next()).await {
                 // The stream waits here when what it said can't be stored as fast.
@@ -292,10 +306,20 @@ impl Handler<Chunk> for Processor {
 impl Handler<Waiting> for Processor {
     type Result = ();
 
-    fn handle(&mut self, Waiting { attempt, position }: Waiting, _: &mut Self::Context) {
-        if attempt == self.attempt {
-            self.tell(vec![StepUpdate::Waiting(position)], None);
+    fn handle(&mut self, Waiting { attempt, wait }: Waiting, _: &mut Self::Context) {
+        if attempt != self.attempt {
+            return;
         }
+        let update = match wait {
+            Some(Wait::Turn(position)) => StepUpdate::Waiting(position),
+            Some(Wait::Pause { reason, until }) => {
+                let left = until.saturating_duration_since(Instant::now());
+                let next = self.deps.clock.now_ms() + left.as_millis() as u64;
+                StepUpdate::Retrying { attempt, message: reason, next }
+            }
+            None => StepUpdate::Trying,
+        };
+        self.tell(vec![update], None);
     }
 }
 

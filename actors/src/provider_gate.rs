@@ -6,6 +6,8 @@
 //!   behind it pass.
 //! - How much an account bears is found out: the [`window`] grows while nothing is refused, and closes to what was
 //!   running when something is. A refused request comes back to the place in the line that its age gives it.
+//! - Nobody asks a model while its vendor wants a pause: who comes waits, and is told why and how long; who would have
+//!   to wait longer than its config allows is refused as the one that was.
 //! - A [`Place`] is held while a request runs: not over a wait for the next try, a tool, a person or a subagent.
 
 use std::collections::{HashMap, VecDeque};
@@ -20,11 +22,11 @@ use tokio::sync::{oneshot, watch};
 
 mod window;
 
-use window::Window;
+use window::{Pause, Refusal, Window};
 
 /// A request that wasn't refused by then is one the account bears: vendors refuse at once, and answer late.
 const TACIT: Duration = Duration::from_millis(150);
-/// How often those in the line are told their position.
+/// How often those in the line are told their position. Nobody is told of shorter pauses.
 const TELL: Duration = Duration::from_secs(1);
 /// Most accounts that are remembered without a request.
 const REMEMBERED: usize = 64;
@@ -36,12 +38,30 @@ pub struct Visitor {
     pub provider: Arc<str>,
     /// What its vendor counts together: provider, address and key.
     pub account: Arc<str>,
+    /// The model that is asked.
+    pub model: Arc<str>,
     /// The topmost session above the one that asks.
     pub tree: SessionId,
     /// Most at once, by its config.
     pub limits: LimitsConfig,
+    /// The longest it waits where the vendor wants a pause.
+    pub longest: Duration,
     /// When it asked for the first time.
     pub since: Instant,
+}
+
+/// Why a visitor waits.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Wait {
+    /// For its turn: its position in the line, from 1.
+    Turn(usize),
+    /// For the end of a pause that the vendor wants.
+    Pause {
+        /// What the vendor said to the one it refused.
+        reason: String,
+        /// When it is over.
+        until: Instant,
+    },
 }
 
 /// The way to the gate.
@@ -54,19 +74,23 @@ impl Gate {
         Self(gate)
     }
 
-    /// Waits for a place. `told` hears the position in the line, from 1, when the wait is long.
-    pub async fn enter(&self, visitor: Visitor, mut told: impl FnMut(usize)) -> Place {
+    /// Waits for a place. `told` hears why, when the wait is long. An error is another's refusal, which holds for this
+    /// visitor too: its vendor wants a pause that is longer than it waits.
+    pub async fn enter(&self, visitor: Visitor, mut told: impl FnMut(Wait)) -> Result<Place, ProviderError> {
         loop {
             let (grant, mut place) = oneshot::channel();
-            let (teller, mut position) = watch::channel(0);
-            let enter = Enter { visitor: visitor.clone(), grant, position: teller };
+            let (teller, mut wait) = watch::channel(None);
+            let enter = Enter { visitor: visitor.clone(), grant, wait: teller };
             if self.0.send(enter).await.is_err() {
                 continue;
             }
             let place = loop {
                 tokio::select! {
                     place = &mut place => break place,
-                    Ok(()) = position.changed() => told(*position.borrow_and_update()),
+                    Ok(()) = wait.changed() => {
+                        let wait = wait.borrow_and_update().clone();
+                        wait.into_iter().for_each(&mut told);
+                    }
                 }
             };
             // A gate that fell has forgotten the line.
@@ -85,13 +109,6 @@ pub struct Place {
     visitor: Visitor,
     is_borne: bool,
     refused: Option<Refusal>,
-}
-
-/// A vendor's refusal.
-#[derive(Clone, Copy, Debug)]
-struct Refusal {
-    /// What it asks for.
-    after: Option<Duration>,
 }
 
 impl Place {
@@ -114,7 +131,9 @@ impl Place {
         };
         match &item {
             Some(Ok(_)) => self.borne(),
-            Some(Err(error)) if is_refusal(error) => self.refused = Some(Refusal { after: error.retry_after() }),
+            Some(Err(error)) if is_refusal(error) => {
+                self.refused = Some(Refusal { error: error.clone(), after: error.retry_after() });
+            }
             _ => {}
         }
         item
@@ -124,7 +143,8 @@ impl Place {
     fn borne(&mut self) {
         if !self.is_borne {
             self.is_borne = true;
-            self.gate.do_send(Borne { life: self.life, account: self.visitor.account.clone() });
+            let (account, model) = (self.visitor.account.clone(), self.visitor.model.clone());
+            self.gate.do_send(Borne { life: self.life, account, model });
         }
     }
 }
@@ -132,7 +152,7 @@ impl Place {
 impl Drop for Place {
     #[expect(clippy::disallowed_methods, reason = "bounded: once a place")]
     fn drop(&mut self) {
-        self.gate.do_send(Left { life: self.life, visitor: self.visitor.clone(), refused: self.refused });
+        self.gate.do_send(Left { life: self.life, visitor: self.visitor.clone(), refused: self.refused.take() });
     }
 }
 
@@ -151,8 +171,32 @@ fn is_refusal(error: &ProviderError) -> bool {
 #[rtype(result = "()")]
 struct Enter {
     visitor: Visitor,
-    grant: oneshot::Sender<Place>,
-    position: watch::Sender<usize>,
+    grant: oneshot::Sender<Result<Place, ProviderError>>,
+    wait: watch::Sender<Option<Wait>>,
+}
+
+impl Enter {
+    /// Waits for the end of a pause, or is refused.
+    fn wait_for(self, pause: &Pause, now: Instant) -> Option<Self> {
+        if pause.is_longer_than(self.visitor.longest, now) {
+            let _ = self.grant.send(Err(pause.error().clone()));
+            return None;
+        }
+        if pause.until() - now > TELL {
+            self.tell(Wait::Pause { reason: pause.error().status_text().to_owned(), until: pause.until() });
+        }
+        Some(self)
+    }
+
+    fn tell(&self, wait: Wait) {
+        let wait = Some(wait);
+        self.wait.send_if_modified(|known| {
+            *known != wait && {
+                *known = wait;
+                true
+            }
+        });
+    }
 }
 
 /// A request was not refused.
@@ -161,6 +205,7 @@ struct Enter {
 struct Borne {
     life: u64,
     account: Arc<str>,
+    model: Arc<str>,
 }
 
 /// A request is over.
@@ -185,7 +230,7 @@ pub struct ProviderGate {
     by_tree: HashMap<SessionId, u32>,
     /// The line is told its positions, later.
     tells: bool,
-    /// When a closed account is looked at again.
+    /// When a paused model is looked at again.
     opens: Option<Instant>,
 }
 
@@ -196,7 +241,12 @@ impl ProviderGate {
         fits(limits.requests, self.running)
             && fits(limits.requests_per_provider, count(&self.by_provider, &visitor.provider))
             && fits(limits.requests_per_tree, count(&self.by_tree, &visitor.tree))
-            && self.accounts.entry(visitor.account.clone()).or_default().has_room(now)
+            && self.accounts.entry(visitor.account.clone()).or_default().has_room(&visitor.model, now)
+    }
+
+    /// The pause that someone has to wait for.
+    fn pause(&self, visitor: &Visitor, now: Instant) -> Option<&Pause> {
+        self.accounts.get(&visitor.account)?.pause(&visitor.model, now)
     }
 
     /// Lets through whoever may go now.
@@ -205,6 +255,10 @@ impl ProviderGate {
         let mut kept = VecDeque::with_capacity(self.line.len());
         while let Some(enter) = self.line.pop_front() {
             if enter.grant.is_closed() {
+                continue;
+            }
+            if let Some(pause) = self.pause(&enter.visitor, now) {
+                kept.extend(enter.wait_for(pause, now));
                 continue;
             }
             if !self.may_go(&enter.visitor, now) {
@@ -218,19 +272,18 @@ impl ProviderGate {
             let place =
                 Place { gate: ctx.address(), life: self.life, visitor: enter.visitor, is_borne: false, refused: None };
             // Who has gone meanwhile gives it back by dropping it.
-            let _ = enter.grant.send(place);
+            let _ = enter.grant.send(Ok(place));
         }
         self.line = kept;
         self.look_again(now, ctx);
     }
 
-    /// Sees to it that closed accounts are looked at when they open, and that those who wait know where they are.
+    /// Sees to it that the line is looked at when a pause is over, and that those who wait know where they are.
     fn look_again(&mut self, now: Instant, ctx: &mut Context<Self>) {
         if self.line.is_empty() {
             return;
         }
-        let accounts = &self.accounts;
-        let opens = self.line.iter().filter_map(|enter| accounts.get(&enter.visitor.account)?.opens_at(now)).min();
+        let opens = self.line.iter().filter_map(|enter| Some(self.pause(&enter.visitor, now)?.until())).min();
         if let Some(opens) = opens
             && self.opens.is_none_or(|known| opens < known || known <= now)
         {
@@ -244,8 +297,11 @@ impl ProviderGate {
 
     fn tell(&mut self, ctx: &mut Context<Self>) {
         self.tells = false;
+        let now = Instant::now();
         for (at, enter) in self.line.iter().enumerate() {
-            enter.position.send_if_modified(|position| std::mem::replace(position, at + 1) != at + 1);
+            if self.pause(&enter.visitor, now).is_none() {
+                enter.tell(Wait::Turn(at + 1));
+            }
         }
         self.serve(ctx);
     }
@@ -298,11 +354,11 @@ impl Handler<Enter> for ProviderGate {
 impl Handler<Borne> for ProviderGate {
     type Result = ();
 
-    fn handle(&mut self, Borne { life, account }: Borne, ctx: &mut Self::Context) {
+    fn handle(&mut self, Borne { life, account, model }: Borne, ctx: &mut Self::Context) {
         if life == self.life
             && let Some(window) = self.accounts.get_mut(&account)
         {
-            window.borne(Instant::now());
+            window.borne(&model, Instant::now());
             self.serve(ctx);
         }
     }
@@ -320,7 +376,7 @@ impl Handler<Left> for ProviderGate {
         take(&mut self.by_tree, &visitor.tree);
         if let Some(window) = self.accounts.get_mut(&visitor.account) {
             match refused {
-                Some(Refusal { after }) => window.refused(after, Instant::now()),
+                Some(refusal) => window.refused(&visitor.model, refusal, visitor.longest, Instant::now()),
                 None => window.left(Instant::now()),
             }
         }

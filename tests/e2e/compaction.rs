@@ -63,6 +63,46 @@ async fn what_is_summarised_is_read_and_copied_as_before_and_its_prompts_are_kno
 }
 
 #[tokio::test]
+async fn a_summary_that_was_cut_off_is_tried_once_more_and_then_changes_nothing() {
+    for (reason, error) in [("content_filter", "ContentFilterError"), ("length", "UnknownError")] {
+        let cut = || Step::text("The goal of the user was to").finish(reason);
+        for (summaries, is_whole) in [(vec![cut(), Step::text("the notes")], true), (vec![cut(), cut()], false)] {
+            let world = World::start().await;
+            let mut events = world.events().await;
+            let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+            world.model.script("OLD-MARK", [Step::text("ok")]);
+            world.model.script_side(ANY, summaries);
+            world.wire.prompt(&session, "OLD-MARK").await;
+
+            let model = json!({ "providerID": "mock", "modelID": "mock" });
+            let (status, answer) = world.wire.post(&format!("/session/{session}/summarize"), model).await;
+
+            assert_eq!(world.model.side_requests().len(), 2, "{reason}: {status} {answer}");
+            let end = events.wait(|e| e["type"] == "session.error" || e["type"] == "session.compacted").await;
+            let wanted = if is_whole { Value::Null } else { json!(error) };
+            assert_eq!(end["properties"]["error"]["name"], wanted, "{reason}: {end}");
+            world.model.script("next", [Step::text("on")]);
+            assert_eq!(said(&world.wire.prompt(&session, "next").await), "on");
+            let last = world.model.requests().pop().expect("a request").body["messages"].to_string();
+            assert_eq!(last.contains("the notes"), is_whole, "{reason}: {last}");
+            assert!(!last.contains("The goal of the user was to"), "{reason}: {last}");
+            assert!(last.contains("OLD-MARK"), "{reason}: {last}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_session_without_messages_is_not_summarised() {
+    let world = World::start().await;
+    let session = world.wire.create_session().await;
+    let model = json!({ "providerID": "mock", "modelID": "mock" });
+    let (status, answer) = world.wire.post(&format!("/session/{session}/summarize"), model).await;
+    assert!(status == 400 && holds(&answer, "nothing to summarise"), "{status} {answer}");
+    assert_eq!(world.model.side_requests().len(), 0);
+    assert_eq!(world.wire.messages(&session).await.len(), 0);
+}
+
+#[tokio::test]
 async fn what_is_summarised_can_be_changed_and_taken_out_and_comes_back_with_its_summaries_gone() {
     let (world, session) = summarised_twice().await;
     let messages = world.wire.messages(&session).await;

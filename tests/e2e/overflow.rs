@@ -3,8 +3,8 @@
 
 use pretty_assertions::assert_eq;
 use serde_json::{Value, json};
-use support::Step;
 use support::wire::text;
+use support::{Gate, Request, Step, call};
 
 use crate::world::{World, said};
 
@@ -61,6 +61,151 @@ async fn an_overflow_that_stays_ends_the_turn_with_its_error() {
     assert_eq!(answer["info"]["error"]["name"], "ContextOverflowError", "{answer}");
     let (turns, sides) = (world.model.requests().len(), world.model.side_requests().len());
     assert!(turns <= 4 && sides <= 2, "{turns} requests, {sides} compactions");
+}
+
+/// A model that sees pictures, with these limits.
+async fn seeing(limit: Value) -> World {
+    let model = json!({ "limit": limit, "attachment": true, "modalities": { "input": ["text", "image"] } });
+    World::with_config(json!({
+        "permission": { "*": "allow" },
+        "provider": { "mock": { "models": { "mock": model } } },
+    }))
+    .await
+}
+
+/// A prompt with a picture.
+fn with_picture(text: &str) -> Value {
+    let url = "data:image/png;base64,iVBORw0KGgo=";
+    json!({ "parts": [
+        { "type": "file", "mime": "image/png", "filename": "x.png", "url": url },
+        { "type": "text", "text": text },
+    ] })
+}
+
+fn holds_picture(request: &Request) -> bool {
+    request.body.to_string().contains("image_url")
+}
+
+#[tokio::test]
+async fn a_first_prompt_is_asked_whole_whatever_the_limits_say() {
+    let limits = [
+        json!({ "context": 32_768, "output": 32_768 }),
+        json!({ "context": 32_768, "output": 0 }),
+        json!({ "context": 8_192, "output": 16_384 }),
+        json!({ "context": 32_768, "output": 32_768, "input": 100 }),
+    ];
+    for limit in limits {
+        let context = limit["context"].as_u64().expect("a limit");
+        let world = seeing(limit.clone()).await;
+        world.project.write("f", "x");
+        let read = || Step::calls([call("read", json!({ "filePath": "f" }))]);
+        world.model.script("picture", [read(), read(), Step::text("a dog")]);
+        let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+
+        let answer = world.wire.prompt_with(&session, with_picture("a picture")).await;
+
+        assert_eq!(said(&answer), "a dog", "{limit}");
+        let requests = world.model.requests();
+        assert_eq!((requests.len(), world.model.side_requests().len()), (3, 0), "{limit}");
+        assert!(requests.iter().all(holds_picture), "{limit}");
+        let most = |request: &Request| request.body["max_tokens"].as_u64();
+        assert!(requests.iter().all(|r| most(r).is_some_and(|most| most > 0 && most <= context / 2)), "{limit}");
+    }
+}
+
+#[tokio::test]
+async fn a_first_prompt_that_does_not_fit_ends_with_an_error_that_says_what_is_too_large() {
+    for (how, refusal) in refusals() {
+        let world = seeing(json!({ "context": 100_000, "output": 8_000 })).await;
+        let mut events = world.events().await;
+        world.model.script("picture", [Step::text("never").fail_with(9, refusal)]);
+        let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+
+        let answer = world.wire.prompt_with(&session, with_picture("a picture")).await;
+
+        events.until_idle(&session).await;
+        let error = &answer["info"]["error"];
+        assert_eq!(error["name"], "ContextOverflowError", "{how}: {answer}");
+        let told = text(&error["data"]["message"]);
+        assert!(told.contains("files in it: 1") && told.contains("100000"), "{how}: {told}");
+        assert_eq!((world.model.requests().len(), world.model.side_requests().len()), (1, 0), "{how}");
+    }
+}
+
+#[tokio::test]
+async fn the_prompt_and_its_files_are_kept_over_an_overflow() {
+    // Before its first step it is given once more, after it the turn goes on with its files.
+    for (begun, text_of_it) in [(false, "a picture"), (true, "The earlier part")] {
+        let world = seeing(json!({ "context": 100_000, "output": 8_000 })).await;
+        world.project.write("f", "x");
+        let [(_, refusal), ..] = refusals();
+        let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+        world.model.script("first", [Step::text("first answer")]);
+        world.model.script_side("", [Step::text("the notes")]);
+        let read = Step::calls([call("read", json!({ "filePath": "f" }))]);
+        let answer = Step::text("a dog").fail_with(1, refusal);
+        world.model.script("picture", if begun { vec![read, answer] } else { vec![answer] });
+        world.model.script("The earlier part", [Step::text("a dog")]);
+        world.wire.prompt(&session, "first").await;
+
+        let answer = world.wire.prompt_with(&session, with_picture("a picture")).await;
+
+        assert_eq!(said(&answer), "a dog", "{answer}");
+        let last = world.model.requests().pop().expect("a request");
+        assert!(holds_picture(&last), "{}", last.body);
+        let messages = last.body["messages"].as_array().expect("messages");
+        let told = messages.iter().filter(|message| message["role"] == "user");
+        assert_eq!(told.filter(|message| message.to_string().contains(text_of_it)).count(), 1, "{}", last.body);
+        assert_eq!(world.model.side_requests().len(), 1);
+        world.model.assert_legal();
+    }
+}
+
+#[tokio::test]
+async fn a_prompt_that_does_not_fit_behind_a_summary_is_summarised_too_and_still_told_with_its_files() {
+    let world = seeing(json!({ "context": 100_000, "output": 8_000 })).await;
+    let [(_, refusal), ..] = refusals();
+    let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+    world.model.script("first", [Step::text("first answer")]);
+    world.model.script_side("", [Step::text("the notes")]);
+    world.model.script("WORD-MARK", [Step::text("never").fail_with(9, refusal)]);
+    world.model.script("The earlier part", [Step::text("a dog")]);
+    world.wire.prompt(&session, "first").await;
+
+    let answer = world.wire.prompt_with(&session, with_picture("WORD-MARK")).await;
+
+    assert_eq!(said(&answer), "a dog", "{answer}");
+    assert_eq!((world.model.requests().len(), world.model.side_requests().len()), (4, 2));
+    let last = world.model.requests().pop().expect("a request");
+    assert!(holds_picture(&last), "{}", last.body);
+    assert_eq!(last.body.to_string().matches("WORD-MARK").count(), 1, "{}", last.body);
+    world.model.assert_legal();
+}
+
+#[tokio::test]
+async fn prompts_that_are_answered_together_are_all_given_once_more() {
+    let world = World::start().await;
+    let session = text(&world.wire.create_session_with(json!({ "title": "named" })).await["id"]);
+    let [(_, refusal), ..] = refusals();
+    let gate = Gate::new();
+    world.model.script("opening", [Step::text("begun").gate(&gate)]);
+    world.model.script("two", [Step::text("both").fail_with(1, refusal)]);
+    world.model.script_side("", [Step::text("the notes")]);
+    let mut events = world.events().await;
+    world.wire.prompt_async(&session, "opening").await;
+    gate.reached().await;
+    world.wire.prompt_async(&session, "one").await;
+    world.wire.prompt_async(&session, "two").await;
+    gate.open();
+
+    events.wait_for("session.compacted").await;
+    events.until_idle(&session).await;
+
+    let last = world.model.requests().pop().expect("a request").body["messages"].to_string();
+    for prompt in ["one", "two"] {
+        assert_eq!(last.matches(&format!("\"{prompt}\"")).count(), 1, "{prompt}: {last}");
+    }
+    world.model.assert_legal();
 }
 
 #[tokio::test]

@@ -117,6 +117,75 @@ async fn a_wait_the_vendor_asks_for_is_kept_up_to_the_limit() {
     assert_eq!(world.model.requests_for("tomorrow").len(), 1);
 }
 
+/// A model of the world's provider.
+fn prompt_to(model: &str, prompt: &str) -> Value {
+    let parts = json!([{ "type": "text", "text": prompt }]);
+    json!({ "parts": parts, "model": { "providerID": "mock", "modelID": model } })
+}
+
+/// A world of two models, whose sessions have titles of their own.
+async fn two_models(retry: Value) -> (World, String, String) {
+    let model = json!({ "limit": { "context": 100_000, "output": 8_000 } });
+    let models = json!({ "one": model, "two": model });
+    let config = json!({ "troupe": { "retry": retry }, "provider": { "mock": { "models": models } } });
+    let world = World::with_config(config).await;
+    let named = || world.wire.create_session_with(json!({ "title": "named" }));
+    let (first, second) = (text(&named().await["id"]), text(&named().await["id"]));
+    (world, first, second)
+}
+
+#[tokio::test]
+async fn a_pause_longer_than_the_limit_ends_the_turns_of_all_sessions_of_its_model_at_once() {
+    let (world, first, second) = two_models(json!({ "max_delay_ms": 500 })).await;
+    let busy = Step::status(429).header("retry-after", "1000");
+    world.model.script("refused", [Step::text("never").fail_with(9, busy)]);
+    world.model.script("hello", [Step::text("well")]);
+    let refused = world.wire.prompt_with(&first, prompt_to("one", "refused")).await;
+
+    let begun = std::time::Instant::now();
+    let same = world.wire.prompt_with(&second, prompt_to("one", "hello")).await;
+    assert!(begun.elapsed() < Duration::from_secs(30), "it waited");
+
+    let told = |answer: &Value| answer["info"]["error"]["data"]["message"].clone();
+    assert_eq!(told(&same), told(&refused));
+    assert!(text(&told(&same)).contains("1000 s, longer than troupe.retry.max_delay_ms"), "{same}");
+    assert_eq!((world.model.requests_for("hello").len(), world.model.requests_for("refused").len()), (0, 1));
+    let other = world.wire.prompt_with(&second, prompt_to("two", "hello")).await;
+    assert_eq!(said(&other), "well", "another model of the account goes on");
+}
+
+#[tokio::test]
+async fn who_waits_for_the_pause_of_another_session_shows_why_and_until_when() {
+    let (world, first, second) = two_models(json!({})).await;
+    let busy = Step::status(429).header("retry-after-ms", "5000");
+    world.model.script("refused", [Step::text("at last").fail_with(1, busy)]);
+    world.model.script("hello", [Step::text("well")]);
+    let mut events = world.events().await;
+    world.wire.prompt_async_with(&first, prompt_to("one", "refused")).await;
+    let is_retry = |session: &str| {
+        let session = session.to_owned();
+        move |e: &Value| e["properties"]["sessionID"] == *session && e["properties"]["status"]["type"] == "retry"
+    };
+    let failed = events.wait(is_retry(&first)).await;
+
+    let answer = world.wire.prompt_with(&second, prompt_to("one", "hello")).await;
+
+    assert_eq!(said(&answer), "well");
+    let waited = events.wait(is_retry(&second)).await;
+    let (failed, waited) = (&failed["properties"]["status"], &waited["properties"]["status"]);
+    assert_eq!((&waited["message"], &waited["attempt"]), (&failed["message"], &json!(1)));
+    let (failed, waited) = (failed["next"].as_u64().expect("a time"), waited["next"].as_u64().expect("a time"));
+    assert!(failed.abs_diff(waited) < 1_500, "{failed} {waited}");
+    events.until_idle(&second).await;
+    assert_eq!(retries(&events, &second).len(), 1, "told once");
+    let statuses = |e: &&Value| e["type"] == "session.status" && e["properties"]["sessionID"] == *second;
+    let mut told: Vec<Value> =
+        events.all().iter().filter(statuses).map(|e| e["properties"]["status"]["type"].clone()).collect();
+    told.dedup();
+    assert_eq!(told, ["busy", "retry", "busy", "idle"]);
+    assert_eq!(world.model.requests_for("hello").len(), 1);
+}
+
 #[tokio::test]
 async fn a_connection_that_is_lost_or_never_answers_whole_is_tried_again() {
     let ends = [

@@ -4,7 +4,11 @@
 //! request more. The first refusal closes the window to what was running beside it; from then on it opens by one for
 //! each round that is borne, and only after a while without a refusal.
 
+use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
+
+use providers::ProviderError;
 
 /// The first guess.
 const START: f64 = 16.0;
@@ -22,27 +26,64 @@ pub struct Window {
     running: u32,
     /// When something was refused last.
     refused: Option<Instant>,
-    refusals_in_a_row: u32,
-    /// Nobody goes before then.
-    closed_until: Option<Instant>,
+    /// By model: those that refused something.
+    pauses: HashMap<Arc<str>, Pause>,
     used: Instant,
+}
+
+/// A vendor's refusal.
+#[derive(Clone, Debug)]
+pub struct Refusal {
+    /// What it said.
+    pub error: ProviderError,
+    /// How long it wants a pause.
+    pub after: Option<Duration>,
+}
+
+/// Why, and how long, nobody asks a model.
+#[derive(Debug)]
+pub struct Pause {
+    /// The last refusal.
+    error: ProviderError,
+    /// Nobody goes before then.
+    until: Instant,
+    /// What the vendor asks for: it may be longer than it makes all wait.
+    asked: Option<Instant>,
+    in_a_row: u32,
+}
+
+impl Pause {
+    /// Returns when it is over.
+    pub fn until(&self) -> Instant {
+        self.until
+    }
+
+    /// Returns the refusal that began it.
+    pub fn error(&self) -> &ProviderError {
+        &self.error
+    }
+
+    /// Returns whether the vendor asks for more than someone waits at most.
+    pub fn is_longer_than(&self, longest: Duration, now: Instant) -> bool {
+        self.asked.is_some_and(|asked| asked.saturating_duration_since(now) > longest)
+    }
 }
 
 impl Default for Window {
     fn default() -> Self {
-        Self { size: START, running: 0, refused: None, refusals_in_a_row: 0, closed_until: None, used: Instant::now() }
+        Self { size: START, running: 0, refused: None, pauses: HashMap::new(), used: Instant::now() }
     }
 }
 
 impl Window {
-    /// Returns whether one more may go.
-    pub fn has_room(&self, now: Instant) -> bool {
-        self.opens_at(now).is_none() && f64::from(self.running) < self.size.floor()
+    /// Returns whether one more may go to a model.
+    pub fn has_room(&self, model: &str, now: Instant) -> bool {
+        self.pause(model, now).is_none() && f64::from(self.running) < self.size.floor()
     }
 
-    /// Returns when it opens again, when it is closed.
-    pub fn opens_at(&self, now: Instant) -> Option<Instant> {
-        self.closed_until.filter(|until| *until > now)
+    /// Returns the pause of a model.
+    pub fn pause(&self, model: &str, now: Instant) -> Option<&Pause> {
+        self.pauses.get(model).filter(|pause| pause.until > now)
     }
 
     /// One goes.
@@ -50,10 +91,12 @@ impl Window {
         self.running += 1;
     }
 
-    /// One of those that run was not refused.
-    pub fn borne(&mut self, now: Instant) {
+    /// One of those that run was not refused by this model.
+    pub fn borne(&mut self, model: &str, now: Instant) {
         self.used = now;
-        self.refusals_in_a_row = 0;
+        if let Some(pause) = self.pauses.get_mut(model) {
+            pause.in_a_row = 0;
+        }
         if f64::from(self.running) < self.size.floor() {
             return;
         }
@@ -70,21 +113,29 @@ impl Window {
         self.running = self.running.saturating_sub(1);
     }
 
-    /// One was refused; the vendor may have said for how long.
-    pub fn refused(&mut self, after: Option<Duration>, now: Instant) {
+    /// One was refused by this model; `longest`: how long it waits at most where the vendor says nothing.
+    pub fn refused(&mut self, model: &Arc<str>, refusal: Refusal, longest: Duration, now: Instant) {
+        let Refusal { error, after } = refusal;
         self.left(now);
         self.refused = Some(now);
         self.size = self.size.min(f64::from(self.running)).max(1.0);
+        let known = self.pauses.get(model);
+        let in_a_row = known.map_or(0, |pause| pause.in_a_row);
         let pause = match after {
-            Some(after) => Some(after),
-            None if self.running == 0 => Some(FIRST_PAUSE * 2u32.saturating_pow(self.refusals_in_a_row.min(10))),
-            None => None,
+            Some(after) => after,
+            None if self.running == 0 => (FIRST_PAUSE * 2u32.saturating_pow(in_a_row.min(10))).min(longest),
+            None => Duration::ZERO,
         };
-        self.refusals_in_a_row += 1;
-        if let Some(pause) = pause {
-            let until = now + pause.min(LONGEST_PAUSE);
-            self.closed_until = Some(self.closed_until.map_or(until, |known| known.max(until)));
-        }
+        let until = now + pause.min(LONGEST_PAUSE);
+        let asked = after.and_then(|after| now.checked_add(after));
+        let pause = match known {
+            // The longer one holds.
+            Some(known) if known.until > until => {
+                Pause { in_a_row: in_a_row + 1, error: known.error.clone(), ..*known }
+            }
+            _ => Pause { error, until, asked, in_a_row: in_a_row + 1 },
+        };
+        self.pauses.insert(model.clone(), pause);
     }
 
     /// Returns whether nothing runs.
@@ -101,8 +152,20 @@ impl Window {
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;
+    use providers::ErrorClass;
 
     use super::*;
+
+    /// A refusal that says nothing of when to come back.
+    fn refusal() -> Refusal {
+        let error = ProviderError::new(ErrorClass::Retryable, "too many requests");
+        Refusal { error, after: None }
+    }
+
+    fn refused(window: &mut Window, model: &str, now: Instant) {
+        window.enter();
+        window.refused(&model.into(), refusal(), LONGEST_PAUSE, now);
+    }
 
     /// Plays an account that bears `limit` at once, with many who wait; returns sent, refused and most at once.
     fn play(limit: u32, requests: u32) -> (u32, u32, u32) {
@@ -112,7 +175,7 @@ mod tests {
         while waiting > 0 || window.running > 0 {
             let mut round = Vec::new();
             let before = window.running;
-            while waiting > 0 && window.has_room(now) {
+            while waiting > 0 && window.has_room("m", now) {
                 window.enter();
                 waiting -= 1;
                 sent += 1;
@@ -121,9 +184,9 @@ mod tests {
             most = most.max(window.running);
             for borne in &round {
                 if *borne {
-                    window.borne(now);
+                    window.borne("m", now);
                 } else {
-                    window.refused(None, now);
+                    window.refused(&"m".into(), refusal(), LONGEST_PAUSE, now);
                     refused += 1;
                     waiting += 1;
                 }
@@ -151,12 +214,41 @@ mod tests {
     }
 
     #[test]
-    fn what_a_vendor_asks_for_holds_for_all_of_its_account() {
+    fn a_pause_holds_for_its_model_and_is_longer_with_each_refusal_in_a_row() {
+        let (mut window, now) = (Window::default(), Instant::now());
+        refused(&mut window, "m", now);
+        assert!(!window.has_room("m", now + FIRST_PAUSE / 2) && window.has_room("other", now));
+        let later = now + FIRST_PAUSE;
+        assert!(window.has_room("m", later));
+        refused(&mut window, "m", later);
+        assert!(!window.has_room("m", later + FIRST_PAUSE) && window.has_room("m", later + FIRST_PAUSE * 2));
+        window.borne("m", later);
+        refused(&mut window, "m", later + FIRST_PAUSE * 2);
+        assert!(window.has_room("m", later + FIRST_PAUSE * 3));
+    }
+
+    #[test]
+    fn a_pause_nobody_asked_for_is_no_longer_than_its_own_limit() {
+        let (mut window, now) = (Window::default(), Instant::now());
+        let limit = Duration::from_millis(100);
+        window.enter();
+        window.refused(&"m".into(), refusal(), limit, now);
+        assert!(window.pause("m", now).is_some_and(|pause| !pause.is_longer_than(Duration::ZERO, now)));
+        assert!(window.has_room("m", now + limit));
+    }
+
+    #[test]
+    fn what_a_vendor_asks_for_holds_for_a_minute_at_most_and_is_known_beyond() {
         let (mut window, now) = (Window::default(), Instant::now());
         window.enter();
-        window.refused(Some(Duration::from_secs(5)), now);
-        assert!(!window.has_room(now + Duration::from_secs(4)));
-        assert!(window.has_room(now + Duration::from_secs(6)));
+        window.refused(&"m".into(), Refusal { after: Some(LONGEST_PAUSE * 5), ..refusal() }, LONGEST_PAUSE, now);
+        let pause = window.pause("m", now).expect("a pause");
+        assert_eq!(pause.until(), now + LONGEST_PAUSE);
+        assert!(pause.is_longer_than(LONGEST_PAUSE * 4, now) && !pause.is_longer_than(LONGEST_PAUSE * 5, now));
+        // A shorter one does not end it.
+        window.enter();
+        window.refused(&"m".into(), refusal(), LONGEST_PAUSE, now);
+        assert!(window.pause("m", now).is_some_and(|pause| pause.is_longer_than(LONGEST_PAUSE, now)));
     }
 
     proptest! {

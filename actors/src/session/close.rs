@@ -102,7 +102,7 @@ impl Session {
                     if self.may_compact(&step.setup) {
                         return self.make_room(message, failure, ctx);
                     }
-                    error = Some(self.does_not_fit(&step, failure));
+                    error = Some(self.does_not_fit(&step, *window, failure));
                 } else {
                     error = Some(failure);
                 }

@@ -1,18 +1,19 @@
 //! Compaction: a model writes a summary that stands for the history before it. Asked for by the loop, when the window
-//! is nearly full or a vendor said that it is, and by the person.
+//! is nearly full or a vendor said that it is, and by the person. The loop asks for none where nothing but the prompt
+//! could be summarised: the vendor decides about it, and its refusal ends the turn.
 //!
 //! A compaction is a user message with a part `compaction` and a turn row of its own, so that one that was broken off
-//! by a crash runs again. Its answer is the summary. One of the loop's own goes on afterwards: with the prompt given
-//! once more where it had no answer yet, else with a message that says so.
+//! by a crash runs again. Its answer is the summary. One of the loop's own goes on afterwards: with the prompts given
+//! once more that had no answer yet, else with a message that says so, and with the files of the prompt.
 //!
-//! It never runs without end: after one without progress (nothing was there to summarise but the prompt itself) the
-//! next overflow ends the turn, with an error that says what fills the window.
+//! It never runs without end: after one without progress (nothing was there to summarise but the prompt itself, which
+//! did not even fit behind a summary) the next overflow ends the turn, with an error that says what fills the window.
 
 use std::sync::Arc;
 
 use actix::prelude::*;
-use protocol::message::{UserSummary, UserTime};
-use protocol::model::{ModelMessage, ModelRequest, ToolChoice, UserContent};
+use protocol::message::{Tokens, UserSummary, UserTime};
+use protocol::model::{FinishReason, ModelMessage, ModelRequest, ToolChoice, UserContent};
 use protocol::part::{PartKind, Span, TextPart};
 use protocol::{AssistantMessage, Event, JsonMap, Message, MessageId, Part, SessionError, SessionStatus, UserMessage};
 use serde_json::json;
@@ -30,13 +31,14 @@ use crate::processor::StepEnd;
 use crate::workspace::{Answerer, GetSetup, Setup, Wish};
 
 pub mod carried;
+mod plan;
 pub mod prune;
 pub mod shed;
 mod transcript;
 pub mod view;
-mod window;
+pub mod window;
 
-use transcript::Head;
+pub(super) use plan::Plan;
 use view::View;
 use window::Filling;
 
@@ -64,16 +66,10 @@ pub(super) struct Effort {
     in_a_row: u32,
     /// One of them had nothing to summarise but the prompt.
     was_barren: bool,
-    /// Tries of the summary that is being written.
+    /// Tries of the summary that is being written, whose request was too large.
     tries: u32,
-}
-
-/// What a summary that is being written will stand for.
-pub(super) struct Plan {
-    tail_start: Option<MessageId>,
-    /// The prompt that is given once more.
-    replay: Option<MessageId>,
-    is_barren: bool,
+    /// One try of it was cut off.
+    was_cut: bool,
 }
 
 impl Session {
@@ -87,22 +83,41 @@ impl Session {
         if config.auto == Some(false) || turn.effort.in_a_row > 0 {
             return false;
         }
-        let view = View::of(self.state.history.entries());
-        let unseen = self.unseen();
+        let history = &self.state.history;
+        let view = View::of(history.entries());
+        let (unseen, open) = (self.unseen(), self.open_prompts());
         let since: Vec<&Entry> = view.since.iter().copied().filter(|e| !unseen.contains(e.info.id())).collect();
-        let could_go: u64 = view.tail.iter().chain(&since).map(|entry| window::size(entry)).sum();
-        // So soon after the last one it would make no room.
-        if view.summary.is_some() && could_go < usable / 10 {
+        let could_go = plan::could_go(view.tail.iter().chain(&since).copied(), &open);
+        // So soon after the last one, or before anything was done, it would make no room.
+        if could_go == 0 || view.summary.is_some() && could_go < usable / 10 {
             return false;
         }
         let expected = window::next_request(&since);
-        expected.unwrap_or_else(|| Filling::of(&self.request_of(setup, answerer, user)()).total()) >= usable
+        if expected.is_some_and(|tokens| tokens < usable) {
+            return false;
+        }
+        let filling = Filling::of(&self.request_of(setup, answerer, user)());
+        let prompts: u64 = open.iter().filter_map(|id| history.get(id)).map(window::size).sum();
+        // What stays would be too much by itself: again the vendor decides.
+        expected.unwrap_or_else(|| filling.total()) >= usable && filling.system + filling.tools + prompts < usable
     }
 
     /// Whether room can still be made after a vendor said that there is none.
     pub(super) fn may_compact(&self, setup: &Setup) -> bool {
         let effort = self.state.turn.as_ref().map(|turn| turn.effort).unwrap_or_default();
-        setup.config().compaction.auto != Some(false) && !effort.was_barren && effort.in_a_row < MAX_IN_A_ROW
+        let (view, unseen) = (View::of(self.state.history.entries()), self.unseen());
+        let talk = view.tail.iter().chain(&view.since).copied().filter(|e| !unseen.contains(e.info.id()));
+        setup.config().compaction.auto != Some(false)
+            && !effort.was_barren
+            && effort.in_a_row < MAX_IN_A_ROW
+            && (view.summary.is_some() || plan::could_go(talk, &self.open_prompts()) > 0)
+    }
+
+    /// The prompts of the turn that no step has answered yet.
+    fn open_prompts(&self) -> Vec<MessageId> {
+        let history = self.state.history.entries();
+        let answering = self.state.turn.as_ref().map_or(&[][..], |turn| &turn.answering);
+        plan::open_prompts(history, &View::of(history), answering)
     }
 
     /// Clears results of old calls, at the end of a turn.
@@ -120,23 +135,35 @@ impl Session {
         cleared
     }
 
-    /// Why a request that does not fit ends the turn.
-    pub(super) fn does_not_fit(&self, step: &Step, error: SessionError) -> SessionError {
+    /// Why a request that does not fit ends the turn. `learned`: what its vendor says that the model takes.
+    pub(super) fn does_not_fit(&self, step: &Step, learned: Option<u64>, error: SessionError) -> SessionError {
         let (setup, answerer) = (&step.setup, &step.answerer);
         let SessionError::ContextOverflowError { message, response_body } = error else { return error };
         let asked = self.state.turn.as_ref().and_then(|turn| turn.answering.last());
         let user = asked.and_then(|id| self.state.history.get(id)).and_then(|entry| entry.info.as_user());
         let Some(user) = user else { return SessionError::ContextOverflowError { message, response_body } };
         let filling = Filling::of(&self.request_of(setup, answerer, user)());
-        let window = match setup.catalogue.learned(&answerer.model_ref) {
+        let context = answerer.chosen.model.limit.context;
+        let known = setup.catalogue.learned(&answerer.model_ref).or(learned.map(|learned| (context, learned)));
+        let window = match known {
             Some((configured, learned)) => {
                 format!("the server says that it takes {learned} tokens, the config says {configured}")
             }
-            None => format!("the config says that it takes {} tokens", answerer.chosen.model.limit.context),
+            None => format!("the config says that it takes {context} tokens"),
+        };
+        let open = self.open_prompts();
+        let open: Vec<&Entry> = open.iter().filter_map(|id| self.state.history.get(id)).collect();
+        let prompt: u64 = open.iter().map(|entry| window::size(entry)).sum();
+        let files = open.iter().flat_map(|entry| plan::media(entry)).count();
+        let advice = match files {
+            0 if prompt <= filling.system + filling.tools => "Shorten the instructions, switch tools off",
+            0 => "Shorten the prompt",
+            _ => "Send fewer or smaller files, shorten the prompt",
         };
         let message = format!(
-            "{message} (The request has about {} tokens: system prompt and instructions {}, tools {}, conversation {}; \
-             of {} {window}. Shorten the instructions, switch tools off, or use a model with a larger window.)",
+            "{message} (The request has about {} tokens: system prompt and instructions {}, tools {}, conversation {}, \
+             of which the prompt {prompt} (files in it: {files}); of {} {window}. {advice}, or use a model with a \
+             larger window.)",
             filling.total(),
             filling.system,
             filling.tools,
@@ -246,13 +273,13 @@ impl Session {
         let view = View::of(before);
         let talk: Vec<&Entry> =
             view.tail.iter().chain(&view.since).copied().filter(|e| !unseen.contains(e.info.id())).collect();
-        let prompt = talk.iter().rposition(|entry| entry.info.as_user().is_some());
-        let earlier = prompt.and_then(|at| talk.get(..at)).unwrap_or_default();
-        let replay = prompt
-            .and_then(|at| talk.get(at))
-            .filter(|_| self.is_overflow(request_id) && !earlier.is_empty())
-            .filter(|entry| !is_answered(history, entry.info.id()));
-        let summarised = if replay.is_some() { earlier } else { &talk };
+        let answering = self.state.turn.as_ref().map_or(&[][..], |turn| &turn.answering);
+        let open = plan::open_prompts(before, &view, answering);
+        let could_go = plan::could_go(talk.iter().copied(), &open) > 0;
+        // Given once more in vain, with nothing else left: now it is summarised too.
+        let is_told_again = self.is_overflow(request_id) && (could_go || effort.in_a_row == 0);
+        let replay = if is_told_again { open } else { Vec::new() };
+        let summarised: Vec<&Entry> = talk.into_iter().filter(|e| !replay.contains(e.info.id())).collect();
         let kept = match (config.preserve_recent_tokens, usable) {
             // What was kept last time was too much.
             _ if effort.in_a_row > 0 => 0,
@@ -260,13 +287,14 @@ impl Session {
             (None, Some(usable)) => (usable / 4).clamp(MIN_KEPT, MAX_KEPT),
             (None, None) => MIN_KEPT,
         };
-        let head = transcript::select(summarised, kept, config.tail_turns);
+        let head = transcript::select(&summarised, kept, config.tail_turns);
         let bytes = (usable.map_or(BYTES, |usable| usable * BYTES_PER_TOKEN) >> effort.tries).max(MIN_BYTES);
         let text = transcript::request(&view, &head, bytes as usize);
         let plan = Plan {
-            is_barren: has_one_prompt(&head) && replay.is_none(),
+            is_barren: replay.is_empty() && (!could_go || plan::has_one_prompt(&head)),
+            begun: plan::begun(&head, answering),
             tail_start: head.tail_start,
-            replay: replay.map(|entry| entry.info.id().clone()),
+            replay,
         };
         (plan, text)
     }
@@ -291,9 +319,7 @@ impl Session {
                 message.tokens = *usage;
                 message.cost = cost(&step.answerer.chosen.model, usage);
                 message.finish = Some(reason.as_str().to_owned());
-                text.trim().is_empty().then(|| {
-                    SessionError::unknown("the model gave no summary; the history stays as it is, uncompacted")
-                })
+                unusable(*reason, &text)
             }
             Some(StepEnd::Failed { error, .. }) => Some(SessionError::clone(error)),
             Some(StepEnd::Cut) | None => Some(SessionError::unknown("the summary broke off")),
@@ -306,7 +332,8 @@ impl Session {
                 self.record(changes).detach();
                 return self.prepare_step(ctx);
             }
-            return self.summary_failed(message, error, ctx);
+            let is_cut = matches!(&step.end, Some(StepEnd::Finished { reason, .. }) if is_cut(*reason));
+            return self.summary_failed(message, error, is_cut, ctx);
         }
         let mut changes = vec![self.step_finish(&step, &message, None)];
         let (request_id, tokens, spent) = (message.parent_id.clone(), message.tokens, message.cost);
@@ -318,7 +345,7 @@ impl Session {
         if let Some(turn) = &mut self.state.turn {
             turn.effort.in_a_row += 1;
             turn.effort.was_barren |= plan.is_barren;
-            turn.effort.tries = 0;
+            (turn.effort.tries, turn.effort.was_cut) = (0, false);
             turn.stand_in.step_done();
         }
         // What instructions files said may have gone with it: the next read tells them again.
@@ -338,17 +365,33 @@ impl Session {
         self.prepare_step(ctx);
     }
 
-    fn summary_failed(&mut self, mut message: AssistantMessage, error: SessionError, ctx: &mut Context<Self>) {
+    /// Tries again what another try may mend: with less to tell where it was too much, once where it was cut off.
+    fn summary_failed(
+        &mut self,
+        mut message: AssistantMessage,
+        error: SessionError,
+        is_cut: bool,
+        ctx: &mut Context<Self>,
+    ) {
         let is_too_large = matches!(error, SessionError::ContextOverflowError { .. });
+        let (tokens, spent) = (message.tokens, message.cost);
         message.error = Some(error.clone());
-        let changes = vec![self.put_message(Message::Assistant(message))];
-        if let Some(turn) = &mut self.state.turn
-            && is_too_large
-            && turn.effort.tries + 1 < TRIES
-        {
-            turn.effort.tries += 1;
-            self.record(changes).detach();
-            return self.prepare_step(ctx);
+        let mut changes = vec![self.put_message(Message::Assistant(message))];
+        if tokens != Tokens::default() {
+            changes.push(self.change_info(|info| {
+                info.tokens += tokens;
+                info.cost += spent;
+            }));
+        }
+        if let Some(turn) = &mut self.state.turn {
+            let effort = &mut turn.effort;
+            let again = is_too_large && effort.tries + 1 < TRIES || is_cut && !effort.was_cut;
+            effort.tries += u32::from(is_too_large);
+            effort.was_cut |= is_cut;
+            if again {
+                self.record(changes).detach();
+                return self.prepare_step(ctx);
+            }
         }
         self.close_turn(changes, Some(error), ctx);
     }
@@ -378,20 +421,37 @@ impl Session {
         turn.answering.retain(|id| id != request_id);
         self.state.queue.retain(|queued| queued.row.message_id != *request_id);
         let mut changes = vec![Change::TurnClosed(self.id.clone(), request_id.clone())];
-        let origin = plan.replay.as_ref().or(turn.answering.last()).and_then(|id| self.state.history.get(id)).cloned();
-        let user = origin.as_ref().and_then(|entry| entry.info.as_user().cloned());
-        let (Some(origin), Some(user), Some((place, time))) = (origin, user, self.place_in_turn()) else {
-            return changes;
+        let last = turn.answering.last().cloned();
+        let entries = |ids: &[MessageId]| -> Vec<Entry> {
+            ids.iter().filter_map(|id| self.state.history.get(id)).cloned().collect()
+        };
+        let kinds_of = |entry: &Entry| entry.parts.iter().map(|part| part.kind.clone()).collect();
+        let mut told: Vec<(Entry, Vec<PartKind>)> =
+            entries(&plan.replay).into_iter().map(|entry| (entry.clone(), kinds_of(&entry))).collect();
+        if told.is_empty()
+            && let Some(origin) = last.and_then(|id| self.state.history.get(&id)).cloned()
+        {
+            let begun = entries(&plan.begun);
+            let files = begun.iter().flat_map(plan::media).cloned().map(PartKind::File);
+            let kinds = std::iter::once(PartKind::Text(go_on(self.next_time()))).chain(files).collect();
+            told.push((origin, kinds));
+        }
+        for (origin, kinds) in told {
+            changes.extend(self.go_on_with(&origin, kinds));
+        }
+        changes
+    }
+
+    /// Puts a message with these parts behind what the turn answers, in the words of `origin`'s author.
+    fn go_on_with(&mut self, origin: &Entry, kinds: Vec<PartKind>) -> Vec<Change> {
+        let (Some(user), Some((place, time))) = (origin.info.as_user().cloned(), self.place_in_turn()) else {
+            return Vec::new();
         };
         let id = self.deps.ids.message();
         let created = self.next_time();
         let row = TurnRow { time, ..turn_row(&self.id, &id, TurnKind::Prompt, time) };
         let user = UserMessage { id: id.clone(), time: UserTime { created }, summary: None, ..user };
-        changes.push(self.put_message(Message::User(user)));
-        let kinds = match &plan.replay {
-            Some(_) => origin.parts.iter().map(|part| part.kind.clone()).collect(),
-            None => vec![PartKind::Text(go_on(created))],
-        };
+        let mut changes = vec![self.put_message(Message::User(user))];
         changes.extend(kinds.into_iter().map(|kind| self.put_new_part(&id, kind)).collect::<Vec<_>>());
         changes.push(Change::Turn(row.clone()));
         self.state.queue.insert(place, Queued { row, waiters: Vec::new() });
@@ -405,24 +465,31 @@ impl Session {
 impl Session {
     /// Whether a step of the answer to a prompt is finished.
     pub(super) fn is_begun(&self, prompt: &MessageId) -> bool {
-        is_answered(self.state.history.entries(), prompt)
+        plan::is_answered(self.state.history.entries(), prompt)
     }
 }
 
-/// Whether a prompt has a finished answer, of which steps may follow.
-fn is_answered(history: &[Entry], id: &MessageId) -> bool {
-    history.iter().any(|entry| {
-        entry.info.as_assistant().is_some_and(|m| m.parent_id == *id && m.finish.is_some() && m.error.is_none())
-    })
+/// Whether an answer ended before its end.
+fn is_cut(reason: FinishReason) -> bool {
+    matches!(reason, FinishReason::ContentFilter | FinishReason::Length)
 }
 
-fn has_one_prompt(head: &Head<'_>) -> bool {
-    head.entries.iter().filter(|entry| entry.info.as_user().is_some()).count() <= 1
-        && head.entries.iter().all(|entry| !entry.has_calls())
+/// Why a summary can't stand for the history.
+fn unusable(reason: FinishReason, text: &str) -> Option<SessionError> {
+    let why = match reason {
+        FinishReason::ContentFilter => {
+            let message = "the provider's content filter stopped the summary; the history stays as it is, uncompacted";
+            return Some(SessionError::ContentFilterError { message: message.into() });
+        }
+        FinishReason::Length => "the summary was cut off at the model's output limit",
+        _ if text.trim().is_empty() => "the model gave no summary",
+        _ => return None,
+    };
+    Some(SessionError::unknown(format!("{why}; the history stays as it is, uncompacted")))
 }
 
 fn go_on(now: u64) -> TextPart {
-    let metadata = JsonMap::from_iter([("compaction_continue".to_owned(), json!(true))]);
+    let metadata = JsonMap::from_iter([(view::CONTINUES.to_owned(), json!(true))]);
     let time = Some(Span { start: now, end: Some(now) });
     TextPart { text: GO_ON.to_owned(), synthetic: true, time, metadata: Some(metadata), ..TextPart::default() }
 }
@@ -436,6 +503,10 @@ impl Handler<Summarize> for Session {
         }
         if self.state.history.get(&told.message_id).is_some() {
             return Box::pin(fut::ready(Ok(self.wait_for(&told.message_id))));
+        }
+        if self.state.history.entries().is_empty() {
+            let error = "there is nothing to summarise yet: the session has no messages";
+            return Box::pin(fut::ready(Err(CommandError::Invalid(error.into()))));
         }
         let setup = self.deps.workspace.send(GetSetup);
         Box::pin(

@@ -11,6 +11,7 @@ use tools::AnyTool;
 use super::Session;
 use super::compaction::carried::carried;
 use super::compaction::view::View;
+use super::compaction::window::{Filling, room_for_answer};
 use super::history::Entry;
 use super::request::{Target, compile};
 use super::system_prompt::{Told, reminder, system_prompt};
@@ -63,7 +64,7 @@ impl Session {
             let mut options = model.options.clone();
             options.extend(agent.options.clone());
             options.extend(answerer.chosen.variant.clone());
-            ModelRequest {
+            let mut request = ModelRequest {
                 session_id: session_id.clone(),
                 parent_id: parent_id.clone(),
                 model: model.api.id.clone(),
@@ -80,7 +81,10 @@ impl Session {
                 reasoning: Reasoning::of(&model.capabilities),
                 options,
                 headers: model.headers.clone(),
-            }
+            };
+            let size = Filling::of(&request).total();
+            request.max_output_tokens = room_for_answer(request.max_output_tokens, model.limit.context, size);
+            request
         })
     }
 }
@@ -134,9 +138,14 @@ fn carried_bytes(model: &Model) -> usize {
     }
 }
 
+/// Returns the most tokens of an answer: no more than the half of the window where that is known.
 pub(super) fn output_limit(model: &Model) -> u64 {
-    match model.limit.output {
+    let limit = match model.limit.output {
         0 => MAX_OUTPUT_TOKENS,
         limit => limit.min(MAX_OUTPUT_TOKENS),
+    };
+    match model.limit.context {
+        0 => limit,
+        context => limit.min(context / 2).max(1),
     }
 }

@@ -206,6 +206,8 @@ impl Session {
         Visitor {
             provider: provider.into(),
             account: chosen.account.clone(),
+            model: chosen.model.api.id.as_str().into(),
+            longest: Duration::from_millis(setup.config().troupe.retry.max_delay_ms),
             tree: self.state.ancestors.last().unwrap_or(&self.id).clone(),
             limits: setup.config().troupe.limits,
             since: Instant::now(),

@@ -10,6 +10,7 @@ use protocol::{JsonMap, MessageId, SessionId};
 
 use super::Session;
 use super::history::Entry;
+use super::offer::output_limit;
 use crate::provider_gate::{Gate, Visitor};
 use crate::workspace::catalogue::Chosen;
 use crate::workspace::{Answerer, Setup};
@@ -44,7 +45,7 @@ pub fn request(session_id: &SessionId, agent: &Agent, chosen: &Chosen, text: Str
         messages: vec![said(ASK.to_owned()), said(text)],
         tools: Vec::new(),
         tool_choice: ToolChoice::Auto,
-        max_output_tokens: model.limit.output,
+        max_output_tokens: model.limit.output.min(output_limit(model)),
         temperature: agent.temperature.filter(|_| model.capabilities.temperature),
         top_p: agent.top_p,
         reasoning: Reasoning::of(&model.capabilities),
@@ -60,7 +61,7 @@ pub async fn ask(
     provider: Arc<dyn providers::Provider>,
     request: ModelRequest,
 ) -> Option<String> {
-    let mut place = gate.enter(visitor, |_| {}).await;
+    let mut place = gate.enter(visitor, |_| {}).await.ok()?;
     let mut stream = provider.stream(request);
     let mut said = String::new();
     while let Some(events) = place.hear(stream.next()).await {

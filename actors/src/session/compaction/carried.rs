@@ -7,7 +7,7 @@ use std::sync::Arc;
 use protocol::{MessageId, Part, PartId, Todo, ToolState};
 
 use super::transcript::cut;
-use super::view::View;
+use super::view::{View, continues};
 use crate::session::history::Entry;
 
 /// Most bytes of the person's words.
@@ -23,7 +23,7 @@ const HEADING: &str = "From the part of the conversation that only the notes sta
 pub fn carried(view: &View<'_>, bytes: usize) -> Option<String> {
     view.summary?;
     let mut texts = Vec::new();
-    let tasks = tasks(&view.gone, bytes.min(TASK_BYTES));
+    let tasks = tasks(view, bytes.min(TASK_BYTES));
     if !tasks.is_empty() {
         texts.push(format!("The person's words:\n{}", tasks.join("\n---\n")));
     }
@@ -40,22 +40,28 @@ pub fn carried(view: &View<'_>, bytes: usize) -> Option<String> {
 }
 
 /// Returns the parts that it is made of.
-pub fn sources(gone: &[&Entry]) -> Vec<PartId> {
+pub fn sources(view: &View<'_>) -> Vec<PartId> {
+    let gone = &view.gone;
     let is_text = |part: &&Arc<Part>| part.as_text().is_some();
-    let tasks = asked(gone, TASK_BYTES).into_iter().flat_map(|(entry, _)| &entry.parts).filter(is_text);
+    let tasks = asked(view, TASK_BYTES).into_iter().flat_map(|(entry, _)| &entry.parts).filter(is_text);
     let calls = todo_list(gone).into_iter().chain(failed(gone).into_iter().map(|(part, _)| part));
     tasks.chain(calls).map(|part| part.id.clone()).collect()
 }
 
-/// The newest prompts that were answered, oldest first.
-fn tasks(gone: &[&Entry], bytes: usize) -> Vec<String> {
-    asked(gone, bytes).into_iter().map(|(_, text)| text).collect()
+/// The newest prompts that were answered, or are being answered, oldest first.
+fn tasks(view: &View<'_>, bytes: usize) -> Vec<String> {
+    asked(view, bytes).into_iter().map(|(_, text)| text).collect()
 }
 
 /// The same, each with its text.
-fn asked<'a>(gone: &[&'a Entry], bytes: usize) -> Vec<(&'a Entry, String)> {
-    let answered: HashSet<&MessageId> =
-        gone.iter().filter_map(|entry| entry.info.as_assistant()).map(|message| &message.parent_id).collect();
+fn asked<'a>(view: &View<'a>, bytes: usize) -> Vec<(&'a Entry, String)> {
+    let gone = &view.gone;
+    let mut answered: HashSet<&MessageId> =
+        gone.iter().filter(|entry| says_anything(entry)).filter_map(|entry| parent(entry)).collect();
+    // What was asked just before a turn went on is what it goes on with.
+    let told = gone.iter().chain(&view.tail).chain(&view.since).filter(|entry| entry.info.as_user().is_some());
+    answered
+        .extend(told.clone().zip(told.skip(1)).filter(|(_, next)| continues(next)).map(|(asked, _)| asked.info.id()));
     let mut left = bytes;
     let mut tasks = Vec::new();
     for entry in gone.iter().rev().filter(|entry| answered.contains(entry.info.id())) {
@@ -74,6 +80,16 @@ fn asked<'a>(gone: &[&'a Entry], bytes: usize) -> Vec<(&'a Entry, String)> {
     }
     tasks.reverse();
     tasks
+}
+
+fn parent(entry: &Entry) -> Option<&MessageId> {
+    entry.info.as_assistant().map(|answer| &answer.parent_id)
+}
+
+/// Whether an answer came to anything, an error included. One that found no room did not: it is asked for again.
+fn says_anything(entry: &Entry) -> bool {
+    entry.has_calls()
+        || entry.info.as_assistant().is_some_and(|answer| answer.finish.is_some() || answer.error.is_some())
 }
 
 /// The newest call that wrote the to-do list.
@@ -166,6 +182,28 @@ mod tests {
             [user(0, vec![text(&task)]), assistant(1, 0, vec![text("ok")]), compaction(2, None), summary(3, 2, "n")];
         let told = carried(&View::of(&history), 100).expect("something to tell");
         assert!(told.contains("begin") && told.contains("end") && told.len() < 400, "{told}");
+    }
+
+    #[test]
+    fn a_prompt_is_told_that_was_summarised_before_it_was_answered_and_one_that_is_given_once_more_is_not() {
+        let mut in_vain = assistant(1, 0, vec![]);
+        if let protocol::Message::Assistant(message) = Arc::make_mut(&mut in_vain.info) {
+            message.finish = None;
+        }
+        let go_on = PartKind::Text(crate::session::compaction::go_on(1));
+        for (next, is_told) in [(text("a question"), false), (go_on, true)] {
+            let history = [
+                user(0, vec![text("a question")]),
+                in_vain.clone(),
+                compaction(2, None),
+                summary(3, 2, "n"),
+                user(4, vec![next]),
+            ];
+            let view = View::of(&history);
+            let told = carried(&view, 1000);
+            assert_eq!(told.is_some_and(|told| told.contains("a question")), is_told);
+            assert_eq!(sources(&view).len(), usize::from(is_told));
+        }
     }
 
     #[test]

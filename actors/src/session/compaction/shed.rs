@@ -15,7 +15,7 @@ pub fn shed(history: &mut History, waiting: &HashSet<MessageId>) {
     let view = View::of(history.entries());
     let hidden = view.hidden;
     let shown: HashSet<MessageId> = view.since.iter().map(|entry| entry.info.id().clone()).collect();
-    let told: HashSet<PartId> = sources(&view.gone).into_iter().collect();
+    let told: HashSet<PartId> = sources(&view).into_iter().collect();
     for (at, entry) in history.entries_mut().iter_mut().enumerate() {
         let id = entry.info.id();
         if at < hidden && !waiting.contains(id) && !shown.contains(id) && is_over(entry) {

@@ -8,7 +8,11 @@ use std::collections::HashSet;
 
 use protocol::{MessageId, PartKind};
 
+use super::plan::is_answered;
 use crate::session::history::Entry;
+
+/// The mark of a message by which a turn goes on.
+pub const CONTINUES: &str = "compaction_continue";
 
 /// What the model sees.
 pub struct View<'a> {
@@ -38,8 +42,9 @@ impl<'a> View<'a> {
         let start = tail_start(request).and_then(|id| before.iter().position(|entry| entry.info.id() == id));
         let hidden = start.unwrap_or(before.len());
         let (gone, tail) = before.split_at(hidden);
-        let (mut gone, tail, mut since) = (talk(gone), talk(tail), talk(since));
+        let (mut gone, mut tail, mut since) = (talk(gone), talk(tail), talk(since));
         show_late(&mut gone, &tail, &mut since);
+        hide_repeated(history, &mut tail, &since);
         Self { summary: Some((request, answer)), hidden, gone, tail, since }
     }
 }
@@ -63,9 +68,33 @@ fn show_late<'a>(gone: &mut Vec<&'a Entry>, tail: &[&'a Entry], since: &mut Vec<
     since.splice(at..at, late);
 }
 
+/// Prompts that were given once more behind the summary are told there alone, also where the messages around them were
+/// kept.
+fn hide_repeated(history: &[Entry], tail: &mut Vec<&Entry>, since: &[&Entry]) {
+    let again: Vec<&Entry> = since.iter().copied().take_while(|entry| entry.info.as_user().is_some()).collect();
+    let is_same = |one: &Entry, other: &Entry| {
+        one.parts.len() == other.parts.len()
+            && one.parts.iter().zip(&other.parts).all(|(one, other)| one.kind == other.kind)
+    };
+    let is_again = |entry: &Entry| {
+        entry.info.as_user().is_some()
+            && again.iter().any(|other| is_same(entry, other))
+            && !is_answered(history, entry.info.id())
+    };
+    tail.retain(|entry| !is_again(entry));
+}
+
 /// Returns whether a message asks for a compaction.
 pub fn is_request(entry: &Entry) -> bool {
     entry.parts.iter().any(|part| matches!(part.kind, PartKind::Compaction { .. }))
+}
+
+/// Returns whether by a message a turn goes on behind a summary.
+pub fn continues(entry: &Entry) -> bool {
+    entry.parts.iter().any(|part| match &part.kind {
+        PartKind::Text(text) => text.metadata.as_ref().is_some_and(|metadata| metadata.contains_key(CONTINUES)),
+        _ => false,
+    })
 }
 
 /// Returns whether a message asks for a compaction by the loop itself.
@@ -139,5 +168,23 @@ mod tests {
         let view = View::of(&history);
         assert_eq!(ids(&view.since), ["msg_6", "msg_7"]);
         assert_eq!((view.hidden, view.gone.len()), (4, 4));
+    }
+
+    #[test]
+    fn a_prompt_that_was_given_once_more_is_told_once() {
+        let mut history = vec![
+            user(0, vec![text("first")]),
+            assistant(1, 0, vec![text("ok")]),
+            user(2, vec![text("again")]),
+            assistant(3, 2, vec![text("an answer to the same words")]),
+            user(4, vec![text("again")]),
+            compaction(5, Some(1)),
+            summary(6, 5, "notes"),
+            user(7, vec![text("again")]),
+        ];
+        assert_eq!(ids(&View::of(&history).tail), ["msg_1", "msg_2", "msg_3"]);
+        history.push(assistant(8, 7, vec![text("done")]));
+        let view = View::of(&history);
+        assert_eq!((ids(&view.tail).len(), ids(&view.since)), (3, vec!["msg_7".to_owned(), "msg_8".to_owned()]));
     }
 }

@@ -15,19 +15,37 @@ use crate::session::history::Entry;
 const FILE: u64 = 1_600;
 /// Bytes of a token.
 const BYTES: u64 = 4;
+/// A guess is wrong by this part of it.
+const GUESS: u64 = 10;
+/// Less than this is no answer.
+const MIN_ANSWER: u64 = 1_024;
 /// What is kept free of a window whose input has a limit of its own.
 const RESERVED: u64 = 20_000;
 
-/// Returns how much a request may take, its answer's room left out; none where the window's size is unknown.
+/// Returns how much a request may take, its answer's room left out: at least half of the window, unless the config
+/// reserves more. None where the window's size is unknown.
 pub fn usable(model: &Model, config: &CompactionConfig, max_output: u64) -> Option<u64> {
     let limit = &model.limit;
     if limit.context == 0 {
         return None;
     }
-    Some(match limit.input {
-        Some(input) => input.saturating_sub(config.reserved.unwrap_or(RESERVED.min(max_output))),
-        None => limit.context.saturating_sub(max_output.max(config.reserved.unwrap_or(0))),
-    })
+    // What leaves nothing is a mistake.
+    let reserved = |of: u64| config.reserved.filter(|tokens| *tokens < of);
+    let answer = max_output.min(limit.context / 2);
+    let whole = limit.context - reserved(limit.context).unwrap_or(0).max(answer);
+    let input = limit.input.filter(|input| *input > 0);
+    let input = input.map(|input| input - reserved(input).unwrap_or(RESERVED.min(max_output).min(input / 2)));
+    Some(input.map_or(whole, |input| input.min(whole)))
+}
+
+/// Returns the most tokens an answer may have beside a request of about so many, in a window of this size (0: unknown).
+pub fn room_for_answer(wanted: u64, context: u64, request: u64) -> u64 {
+    if context == 0 {
+        return wanted;
+    }
+    // The request's size is a guess.
+    let free = context.saturating_sub(request.saturating_add(request / GUESS));
+    free.max(MIN_ANSWER).min(wanted)
 }
 
 /// Returns about how much the next request takes: what the last answer's request and answer took, by its vendor's
@@ -128,5 +146,58 @@ fn said(content: &UserContent) -> u64 {
     match content {
         UserContent::Text(text) => tokens(text),
         UserContent::File { .. } => FILE,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use pretty_assertions::assert_eq;
+    use proptest::prelude::*;
+    use protocol::provider::Limit;
+
+    use super::*;
+    use crate::session::offer::output_limit;
+    use crate::session::samples;
+
+    fn model(context: u64, output: u64, input: Option<u64>) -> Model {
+        Model { limit: Limit { context, input, output }, ..samples::model("m") }
+    }
+
+    fn usable_of(context: u64, output: u64, input: Option<u64>) -> Option<u64> {
+        let model = model(context, output, input);
+        usable(&model, &CompactionConfig::default(), output_limit(&model))
+    }
+
+    #[test]
+    fn the_answer_takes_half_of_the_window_at_most() {
+        assert_eq!(usable_of(128_000, 8_192, None), Some(119_808));
+        assert_eq!(usable_of(20_000, 2_000, None), Some(18_000));
+        for output in [0, 32_768, 100_000] {
+            assert_eq!(usable_of(32_768, output, None), Some(16_384), "{output}");
+        }
+        assert_eq!(usable_of(8_192, 16_384, None), Some(4_096));
+        assert_eq!(usable_of(400_000, 128_000, Some(272_000)), Some(252_000));
+        assert_eq!(usable_of(32_768, 32_768, Some(100)), Some(50));
+        assert_eq!(usable_of(32_768, 8_000, Some(0)), Some(24_768));
+        assert_eq!(usable_of(0, 8_000, Some(100)), None);
+    }
+
+    #[test]
+    fn what_the_config_reserves_stays_free() {
+        let reserving = |reserved| CompactionConfig { reserved: Some(reserved), ..CompactionConfig::default() };
+        let model = model(100_000, 8_000, None);
+        assert_eq!(usable(&model, &reserving(70_000), 8_000), Some(30_000));
+        assert_eq!(usable(&model, &reserving(100_000), 8_000), Some(92_000));
+    }
+
+    proptest! {
+        #[test]
+        fn something_is_usable_and_its_answer_fits(context in 2u64..1_000_000, output: u32, input: Option<u32>) {
+            let model = model(context, output.into(), input.map(u64::from));
+            let asked = output_limit(&model);
+            let usable = usable(&model, &CompactionConfig::default(), asked).expect("a window");
+            prop_assert!((usable > 0 || input == Some(1)) && usable + asked <= context, "{usable} and {asked}");
+            prop_assert!(room_for_answer(asked, context, usable) <= asked);
+        }
     }
 }
