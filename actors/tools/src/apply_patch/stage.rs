@@ -143,6 +143,9 @@ impl Stage<'_> {
             (What::Update(chunks), Some(now)) => {
                 let (after, diff) = updated(&part.file, &now, chunks)?;
                 let Some(target) = &part.target else {
+                    if after == now && !chunks.is_empty() {
+                        return Err(unfit(format!("in {}: its changes change nothing", shown.display())));
+                    }
                     self.set(at, Some(after))?;
                     return Ok(change(Kind::Update, diff));
                 };
