@@ -1,5 +1,6 @@
 //! What a tool is given with a call, and what it can ask of the runtime.
 
+use std::borrow::Cow;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -209,8 +210,9 @@ pub struct Progress {
 pub enum Refusal {
     /// A rule says no.
     #[error(
-        "A permission rule forbids this call: {permission} is denied for `{pattern}`. The rules that speak of it are \
+        "A permission rule forbids this call: {permission} is denied for `{}`. The rules that speak of it are \
          {}; the last one that matches wins. Do it another way, or leave it.",
+        brief(pattern),
         listed(rules)
     )]
     Denied {
@@ -222,7 +224,7 @@ pub enum Refusal {
         rules: Vec<Rule>,
     },
     /// A plugin says no.
-    #[error("A plugin forbids this call: {permission} for {}. Do it another way, or leave it.", patterns.join(", "))]
+    #[error("A plugin forbids this call: {permission} for {}. Do it another way, or leave it.", brief(&patterns.join(", ")))]
     ByPlugin {
         /// The permission.
         permission: String,
@@ -241,6 +243,16 @@ pub enum Refusal {
     /// The asker's session is gone, or the desk: nobody decided.
     #[error("the request was withdrawn before anybody decided")]
     Withdrawn,
+}
+
+/// Most characters quoted of what is refused; the model knows what it called.
+const MAX_QUOTED: usize = 300;
+
+fn brief(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(MAX_QUOTED) {
+        Some((end, _)) => format!("{}…", text.get(..end).unwrap_or_default()).into(),
+        None => text.into(),
+    }
 }
 
 /// Rules as OpenCode lists them: JSON, with the pattern last where a rule speaks of everything.
@@ -282,5 +294,23 @@ impl ToolContext {
     /// Says that effects begin. See [`Desk::begin`].
     pub async fn begin(&self) -> Result<Effects, ToolError> {
         self.desk.begin().await
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_quotes_the_beginning_of_a_long_call() {
+        let (short, long) = ("é".repeat(MAX_QUOTED), "é".repeat(100_000));
+        let denied =
+            |pattern: &str| Refusal::Denied { permission: "bash".into(), pattern: pattern.into(), rules: Vec::new() };
+        assert!(denied(&short).to_string().contains(&format!("`{short}`")));
+        let by_plugin = Refusal::ByPlugin { permission: "bash".into(), patterns: vec![long.clone()] };
+        for refusal in [denied(&long), by_plugin] {
+            let told = refusal.to_string();
+            assert!(told.contains(&format!("{short}…")) && told.len() < 1000, "{told}");
+        }
     }
 }

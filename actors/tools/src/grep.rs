@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::context::{Ask, ToolContext};
 use crate::error::ToolError;
 use crate::files::open::not_regular;
-use crate::files::searching;
+use crate::files::{looking, searching};
 use crate::glob::late;
 use crate::path::{Access, Kind, Located};
 use crate::search::lines::{Ground, matcher, search};
@@ -53,7 +53,10 @@ impl Tool for Grep {
         if input.pattern.is_empty() {
             return Err(ToolError::failed("The pattern is empty. Give a regular expression."));
         }
-        let matcher = matcher(&input.pattern).map_err(ToolError::failed)?;
+        let matcher = {
+            let pattern = input.pattern.clone();
+            looking(cx, move |_| matcher(&pattern).map_err(ToolError::failed)).await?
+        };
         let filter = Filter::parse(input.include.as_deref().unwrap_or_default())
             .map_err(|error| ToolError::failed(error.to_string()))?;
         let path = input.path.as_deref().map(str::trim).filter(|path| !path.is_empty());

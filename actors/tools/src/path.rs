@@ -70,6 +70,11 @@ impl Located {
         let shown = absolute(&place.directory, path, std::env::home_dir().as_deref())?;
         let real = real_path(&shown).map_err(ToolError::io("resolving", &shown))?;
         let kind = kind_of(&real);
+        if access == Access::Write && path.trim_end().ends_with('/') && kind != Kind::Directory {
+            return Err(ToolError::failed(format!(
+                "{path} names a directory. Give a file's path, with no `/` at its end."
+            )));
+        }
         let outside = !is_inside(place, &real, access);
         let mut patterns = vec![pattern(place, &shown, outside)];
         let by_real = pattern(&real_place(place), &real, outside);

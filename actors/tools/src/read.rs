@@ -230,6 +230,10 @@ fn show_media(
 
 fn missing(located: &Located) -> ToolError {
     let mut text = format!("File not found: {}", located.shown.display());
+    if std::fs::symlink_metadata(&located.shown).is_ok_and(|found| found.is_symlink()) {
+        text.push_str(&format!(" is a link to {}, where nothing is.", located.real.display()));
+        return ToolError::failed(text);
+    }
     let like = listing::names_like(located);
     if !like.is_empty() {
         text.push_str("\n\nDid you mean one of these?\n");

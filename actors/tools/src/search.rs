@@ -27,6 +27,8 @@ pub use list::{file_content, list_directory};
 
 /// How long a search takes at most.
 pub(crate) const TIME: Duration = Duration::from_secs(30);
+/// Largest ignore file that is heeded, in bytes.
+const MAX_RULES: u64 = 1024 * 1024;
 /// Most threads of one search.
 const MAX_THREADS: usize = 4;
 
@@ -110,9 +112,13 @@ pub(crate) fn walk_of(root: &Path) -> WalkBuilder {
 }
 
 /// Returns whether a directory has an ignore file that the walker must not open. It reads what is there to its end: a
-/// fifo would hold its thread for ever, and a link to `/dev/zero`, which a repository may hold, would take all memory.
+/// fifo would hold its thread for ever, a link to `/dev/zero`, which a repository may hold, would take all memory, and
+/// some hundred thousand patterns would be compiled for minutes.
 pub(crate) fn has_odd_rules(directory: &Path) -> bool {
-    let is_odd = |name| std::fs::metadata(directory.join(name)).is_ok_and(|found| !(found.is_file() || found.is_dir()));
+    let is_odd = |name| {
+        std::fs::metadata(directory.join(name))
+            .is_ok_and(|found| !(found.is_file() || found.is_dir()) || (found.is_file() && found.len() > MAX_RULES))
+    };
     is_odd(".gitignore") || is_odd(".ignore") || is_odd(".git/info/exclude")
 }
 

@@ -8,6 +8,8 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
+use tokio_util::sync::CancellationToken;
+
 use super::grammar::{Chunk, Line};
 use crate::text::fold;
 use crate::text::lines::Unified;
@@ -39,6 +41,9 @@ pub(crate) enum PlaceError {
          it. Use the file's indentation"
     )]
     Indentation { line: usize, new: String },
+    /// Nobody wants to know any more.
+    #[error("the search was aborted")]
+    Aborted,
 }
 
 /// How alike two lines must be, each an equivalence; the first level that fits anywhere decides.
@@ -50,12 +55,20 @@ const LEVELS: [fn(&str, &str) -> bool; 4] = [
 ];
 
 /// Returns what the changes replace in `text`, in order; places of the text as it is, line ends fitted.
-pub(crate) fn places(text: &str, chunks: &[Chunk]) -> Result<Vec<(Range<usize>, String)>, PlaceError> {
+/// Each is sought to the text's end, so many take a while: `cancel` is looked at before each.
+pub(crate) fn places(
+    text: &str,
+    chunks: &[Chunk],
+    cancel: &CancellationToken,
+) -> Result<Vec<(Range<usize>, String)>, PlaceError> {
     let unified = Unified::of(text);
     let lines = FileLines::of(&unified.text);
     let mut found = Vec::new();
     let mut from = 0;
     for chunk in chunks {
+        if cancel.is_cancelled() {
+            return Err(PlaceError::Aborted);
+        }
         from = lines.place(chunk, from, &mut found)?;
     }
     found.sort_by_key(|(range, _)| (range.start, range.end));

@@ -7,7 +7,7 @@ use serde::Serialize;
 use tokio_util::sync::CancellationToken;
 
 use super::grammar::Chunk;
-use super::place::places;
+use super::place::{PlaceError, places};
 use super::unfit;
 use crate::context::Effects;
 use crate::diff::FileDiff;
@@ -141,8 +141,11 @@ impl Stage<'_> {
                 Ok(change)
             }
             (What::Update(chunks), Some(now)) => {
-                let (after, diff) = updated(&part.file, &now, chunks)?;
+                let (after, diff) = updated(&part.file, &now, chunks, self.cancel)?;
                 let Some(target) = &part.target else {
+                    if after == now && !chunks.is_empty() {
+                        return Err(unfit(format!("in {}: its changes change nothing", shown.display())));
+                    }
                     self.set(at, Some(after))?;
                     return Ok(change(Kind::Update, diff));
                 };
@@ -229,13 +232,21 @@ impl Stage<'_> {
     }
 }
 
-fn updated(file: &Located, now: &[u8], chunks: &[Chunk]) -> Result<(Vec<u8>, FileDiff), ToolError> {
+fn updated(
+    file: &Located,
+    now: &[u8],
+    chunks: &[Chunk],
+    cancel: &CancellationToken,
+) -> Result<(Vec<u8>, FileDiff), ToolError> {
     if chunks.is_empty() {
         return Ok((now.to_vec(), FileDiff::of(&file.name(), "", "")));
     }
     let cannot = |why: &dyn std::fmt::Display| unfit(format!("in {}: {why}", file.shown.display()));
     let text = Text::decode(now).map_err(|e| cannot(&e))?;
-    let places = places(&text.body, chunks).map_err(|e| cannot(&e))?;
+    let places = places(&text.body, chunks, cancel).map_err(|e| match e {
+        PlaceError::Aborted => ToolError::Aborted,
+        _ => cannot(&e),
+    })?;
     let after = text.splice(&places).map_err(|e| cannot(&e))?;
     let diff = FileDiff::of(&file.name(), &text.shown(), &text.shown_with(&places));
     Ok((after, diff))

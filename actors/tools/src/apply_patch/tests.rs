@@ -204,3 +204,14 @@ fn the_schema_is_opencodes() {
     });
     assert_schema(&AnyTool::spec(&ApplyPatch).parameters, &wanted);
 }
+
+#[tokio::test]
+async fn a_patch_that_changes_nothing_is_refused() {
+    let world = World::new(&[("a", "x\ny\n")]);
+    for body in ["@@\n-x\n+x", "@@\n x\n-y\n+y", "@@\n x\n y"] {
+        let error = world.error(&format!("*** Update File: a\n{body}")).await;
+        assert!(error.contains("change nothing"), "{body}: {error}");
+    }
+    world.patch("*** Update File: a\n*** Move to: b\n@@\n-x\n+x").await.unwrap();
+    assert_eq!(world.read("b"), "x\ny\n");
+}

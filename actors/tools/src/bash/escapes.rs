@@ -68,11 +68,19 @@ impl Escapes {
         for (at, byte) in text.bytes().enumerate() {
             self.within = match (self.within, byte) {
                 (Within::String(_), b'\x07') => Within::None,
-                // It is none, or was cut. What it has hidden stays hidden.
-                (Within::String(_), b'\n') | (Within::String(LONGEST..), _) => {
+                // A sequence that goes on behind its line is none, or was cut; so is a very long string. What it has
+                // hidden stays hidden.
+                (_, b'\n') | (Within::String(LONGEST..), _) => {
                     self.strip.strip_next(text.as_bytes().get(done..at).unwrap_or_default()).for_each(&mut show);
                     self.strip = StripBytes::default();
                     done = at;
+                    Within::None
+                }
+                // A terminal shows nothing, and what it stands between (`find -print0`) would run together.
+                (Within::None, 0) => {
+                    self.strip.strip_next(text.as_bytes().get(done..at).unwrap_or_default()).for_each(&mut show);
+                    show("\u{fffd}".as_bytes());
+                    done = at + 1;
                     Within::None
                 }
                 (Within::None | Within::String(_), b'\x1b') => Within::Escape,

@@ -239,6 +239,15 @@ mod tests {
         assert_eq!(shown(&[b"a\x90b\x9b1mc\n"]), whole("a\u{fffd}b\u{fffd}1mc\n"));
         assert_eq!(shown(&[b"\xe2", b"\x9c", b"\x93\xff"]), whole("\u{2713}\u{fffd}"));
         assert_eq!(shown(&[b"a\xe2\x9c"]), whole("a\u{fffd}"));
+        assert_eq!(shown(&[b"one\0two\0"]), whole("one\u{fffd}two\u{fffd}"));
+        assert_eq!(shown(&[b"\x1b]0;a\0b\x07c"]), whole("c"));
+    }
+
+    #[test]
+    fn any_cut_sequence_ends_with_its_line() {
+        for begin in ["\x1b", "\x1b[", "\x1b[3", "\x1b[?", "\x1b(", "\x1b[ "] {
+            assert_eq!(whole(&["a", begin, "\n1\n", "2\n3;4\n"]), "a\n1\n2\n3;4\n", "{begin:?}");
+        }
     }
 
     #[test]

@@ -134,11 +134,27 @@ impl Near {
         };
         format!(
             " The nearest place is {place}. It differs first at line {}: the file {here}, oldString has {}. \
-             (→ is a tab, · a space.) Quote the text as it is in the file; read it again if in doubt.",
+             (→ is a tab, · a space.){} Quote the text as it is in the file; read it again if in doubt.",
             self.differs,
-            visible(&self.old)
+            visible(&self.old),
+            self.here.as_deref().and_then(|here| code_points(here, &self.old)).unwrap_or_default()
         )
     }
+}
+
+/// Names the characters at which two lines differ first, where they may look alike: `ü` can be written in two ways.
+fn code_points(here: &str, old: &str) -> Option<String> {
+    let at = here.chars().zip(old.chars()).take_while(|(here, old)| here == old).count();
+    let (here, old): (Vec<char>, Vec<char>) =
+        (here.chars().skip(at).take(2).collect(), old.chars().skip(at).take(2).collect());
+    if here.iter().chain(&old).all(char::is_ascii) {
+        return None;
+    }
+    let named = |chars: &[char]| match chars {
+        [] => "nothing".to_owned(),
+        _ => chars.iter().map(|c| format!("U+{:04X}", u32::from(*c))).collect::<Vec<_>>().join(" "),
+    };
+    Some(format!(" Where they differ first the file has {}, oldString {}.", named(&here), named(&old)))
 }
 
 /// Returns `line 2`, `lines 2 and 6`, `lines 1, 2, 3 and more`.

@@ -192,3 +192,26 @@ async fn a_guess_needs_the_setting() {
     edit(&ToolContext { place: Arc::new(place), ..cx }, input).await.unwrap();
     assert_eq!(read(root.join("f.go")), "func a() {\n}\n");
 }
+
+#[tokio::test]
+async fn a_file_is_not_made_under_a_directorys_name() {
+    let (_keep, root, cx, _) = setup();
+    let error = edit(&cx, json!({"filePath": "new/", "oldString": "", "newString": "x"})).await.unwrap_err();
+    assert!(error.to_string().contains("names a directory"), "{error}");
+    assert!(!root.join("new").exists());
+}
+
+#[tokio::test]
+async fn characters_that_look_alike_are_named() {
+    let (_keep, root, cx, _) = setup();
+    for (here, old, told) in [
+        ("u\u{308}ber", "\u{fc}ber", "the file has U+0075 U+0308, oldString U+00FC U+0062"),
+        ("\u{430}b", "ab", "the file has U+0430 U+0062, oldString U+0061 U+0062"),
+        ("a\u{200b}", "ax", "the file has U+200B U+003B, oldString U+0078 U+003B"),
+    ] {
+        std::fs::write(root.join("n.txt"), format!("first line\nlet x = {here};\nlast line\n")).unwrap();
+        let old = format!("first line\nlet x = {old};\n");
+        let error = edit(&cx, json!({"filePath": "n.txt", "oldString": old, "newString": "y"})).await.unwrap_err();
+        assert!(error.to_string().contains(told), "{error}");
+    }
+}

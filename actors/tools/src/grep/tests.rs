@@ -147,3 +147,11 @@ async fn a_cancelled_search_ends_at_once_with_its_threads() {
     assert!(matches!(ended, Err(ToolError::Aborted)), "{ended:?}");
     assert!(began.elapsed() < std::time::Duration::from_secs(5));
 }
+
+#[tokio::test]
+async fn an_expression_that_is_too_large_is_refused() {
+    let (_keep, _root, cx, _) = setup(FILES);
+    let error = grep(&cx, json!({"pattern": r"(\w{100}){50}"})).await.unwrap_err().to_string();
+    assert!(error.contains("size limit"), "{error}");
+    assert!(grep(&cx, json!({"pattern": r"\w{1,50}"})).await.is_ok());
+}

@@ -16,6 +16,8 @@ use crate::tool::ToolOutput;
 const MAX_ENTRIES: usize = 100_000;
 /// Most names proposed in place of a missing one.
 const MAX_PROPOSED: usize = 3;
+/// Most names compared letter by letter with a missing one: those that begin most like it.
+const MAX_COMPARED: usize = 1_000;
 /// How alike a proposed name must be, from 0 to 1.
 const ALIKE: f32 = 0.6;
 
@@ -81,7 +83,12 @@ pub(super) fn names_like(located: &Located) -> Vec<String> {
         names.iter().map(|name| (&**name, name.trim_end_matches('/').to_lowercase())).collect();
     let holds = |lower: &str| lower.contains(&wanted) || (lower.len() > 2 && wanted.contains(lower));
     let mut found: Vec<&str> = names.iter().filter(|(_, lower)| holds(lower)).map(|(name, _)| *name).collect();
-    let lower: Vec<&str> = names.iter().map(|(_, lower)| &**lower).collect();
+    let mut lower: Vec<&str> = names.iter().map(|(_, lower)| &**lower).collect();
+    if lower.len() > MAX_COMPARED {
+        let begins_alike = |name: &&str| name.bytes().zip(wanted.bytes()).take_while(|(a, b)| a == b).count();
+        lower.sort_by_cached_key(|name| std::cmp::Reverse(begins_alike(name)));
+        lower.truncate(MAX_COMPARED);
+    }
     for close in similar::get_close_matches(&*wanted, &lower, MAX_PROPOSED, ALIKE) {
         found.extend(names.iter().filter(|(_, lower)| *lower == close).map(|(name, _)| *name));
     }

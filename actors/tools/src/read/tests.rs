@@ -136,6 +136,26 @@ async fn a_missing_file_comes_with_near_names() {
 }
 
 #[tokio::test]
+async fn a_link_to_nothing_says_where_it_leads() {
+    let (_keep, root, cx, _) = setup();
+    std::os::unix::fs::symlink("gone/x", root.join("dang")).unwrap();
+    let at = |name: &str| root.join(name).display().to_string();
+    let want = format!("File not found: {} is a link to {}, where nothing is.", at("dang"), at("gone/x"));
+    assert_eq!(error(&cx, json!({"filePath": "dang"})).await, want);
+}
+
+#[tokio::test]
+async fn near_names_are_found_among_thousands() {
+    let (_keep, root, cx, _) = setup();
+    for n in 0..1500 {
+        std::fs::write(root.join(format!("{}-{n}", "x".repeat(180))), "").unwrap();
+    }
+    std::fs::write(root.join("session.rs"), "").unwrap();
+    let told = error(&cx, json!({"filePath": "sesion.rs"})).await;
+    assert!(told.ends_with(&root.join("session.rs").display().to_string()), "{told}");
+}
+
+#[tokio::test]
 async fn what_is_no_text_is_refused_by_name() {
     let (_keep, root, cx, _) = setup();
     std::fs::write(root.join("bin.dat"), b"\0\x01\x02").unwrap();

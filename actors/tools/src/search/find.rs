@@ -36,9 +36,9 @@ pub enum Entries {
 /// Finds the first `limit` lines below `directory` that match a regular expression, in the order of their files'
 /// paths. Takes 30 s at most and then gives what it has; ends when the future is dropped.
 pub async fn find_lines(directory: &Path, pattern: &str, limit: usize) -> Result<Vec<FoundLine>, SearchError> {
-    let matcher = matcher(pattern).map_err(SearchError::Pattern)?;
-    let root = directory.to_owned();
+    let (root, pattern) = (directory.to_owned(), pattern.to_owned());
     blocking(move |bounds| {
+        let matcher = matcher(&pattern).map_err(SearchError::Pattern)?;
         let root = canonical(&root)?;
         let filter = Filter::default();
         let (found, _) = search(&Ground::Tree(&root, &filter), &matcher, limit, bounds, |matcher, line| {

@@ -17,10 +17,14 @@ use super::{Best, Bounds, Interest, is_directory, is_file, walk};
 /// The longest line that can be searched, in bytes; a file with a longer one is left out.
 const MAX_LINE: usize = 64 * 1024 * 1024;
 
-/// Returns the matcher of a regular expression. The error is the regex crate's text, which points at the fault.
+/// The largest a compiled expression may be, in bytes, which also bounds how long it is compiled.
+const MAX_EXPRESSION: usize = 10 * 1024 * 1024;
+
+/// Returns the matcher of a regular expression; blocks, for a large one takes a while. The error is the regex crate's
+/// text, which points at the fault.
 pub(crate) fn matcher(pattern: &str) -> Result<RegexMatcher, String> {
     // As ripgrep: `^` and `$` are a line's, and a line may end in `\r\n`.
-    let built = RegexMatcherBuilder::new().multi_line(true).crlf(true).build(pattern);
+    let built = RegexMatcherBuilder::new().multi_line(true).crlf(true).size_limit(MAX_EXPRESSION).build(pattern);
     // It puts brackets around the expression, which would show in its error.
     built.map_err(|error| match regex::bytes::Regex::new(pattern) {
         Err(plain) => plain.to_string(),

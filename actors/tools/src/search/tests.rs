@@ -104,13 +104,14 @@ fn contents_are_text_or_base64() {
 async fn an_ignore_file_without_an_end_holds_up_no_search() {
     for at in ["", "sub"] {
         for name in [".gitignore", ".ignore", ".git/info/exclude"] {
-            for is_fifo in [true, false] {
+            for odd_as in ["fifo", "endless", "large"] {
                 let (_keep, root) = tree(&[(".git/x", ""), ("a.txt", "needle\n"), ("sub/b.txt", "needle\n")]);
                 let odd = root.join(at).join(name);
                 std::fs::create_dir_all(odd.parent().unwrap()).unwrap();
-                match is_fifo {
-                    true => nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap(),
-                    false => std::os::unix::fs::symlink("/dev/zero", &odd).unwrap(),
+                match odd_as {
+                    "fifo" => nix::unistd::mkfifo(&odd, nix::sys::stat::Mode::S_IRWXU).unwrap(),
+                    "endless" => std::os::unix::fs::symlink("/dev/zero", &odd).unwrap(),
+                    _ => std::fs::write(&odd, "pattern*of?many\n".repeat(70_000)).unwrap(),
                 }
                 let found = find_lines(&root, "needle", 10).await.unwrap();
                 let files: Vec<&str> = found.iter().map(|line| line.path.text.as_str()).collect();

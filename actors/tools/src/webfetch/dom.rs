@@ -1,4 +1,4 @@
-//! A page's tree that counts its elements: a page of a few kilobytes can make millions, since each paragraph repeats all
+//! A page's tree that counts its elements and their attributes: a page of a few kilobytes can make millions, since each paragraph repeats all
 //! `<b>`, `<i>`… that were not closed before it.
 
 use std::borrow::Cow;
@@ -14,12 +14,19 @@ use markup5ever_rcdom::{Handle, RcDom};
 pub(super) struct CountingDom {
     dom: RcDom,
     elements: Cell<usize>,
+    /// Bytes of the elements' attributes; those of a repeated element are shared here, but not in markdown.
+    attributes: Cell<usize>,
 }
 
 impl CountingDom {
     /// Returns how many elements were made.
     pub(super) fn elements(&self) -> usize {
         self.elements.get()
+    }
+
+    /// Returns how many bytes the values of their attributes have.
+    pub(super) fn attributes(&self) -> usize {
+        self.attributes.get()
     }
 }
 
@@ -30,6 +37,8 @@ impl TreeSink for CountingDom {
 
     fn create_element(&self, name: QualName, attrs: Vec<Attribute>, flags: ElementFlags) -> Handle {
         self.elements.set(self.elements.get() + 1);
+        let attributes: usize = attrs.iter().map(|attribute| attribute.value.len()).sum();
+        self.attributes.set(self.attributes.get().saturating_add(attributes));
         self.dom.create_element(name, attrs, flags)
     }
 

@@ -23,6 +23,9 @@ const DEEPEST: usize = 256;
 /// Most elements of a page; ordinary ones have some thousands.
 const ELEMENTS: usize = 500_000;
 
+/// Most bytes of all elements' attributes; a fetched page is smaller, unless it has its elements repeated.
+const ATTRIBUTES: usize = 16 * 1024 * 1024;
+
 /// Bytes parsed between two looks at the clock and the count: each three may make thousands of elements.
 const STEP: usize = 256;
 
@@ -53,13 +56,14 @@ fn parse(html: &str, cancel: &CancellationToken) -> Result<Rc<Node>, ToolError> 
         if cancel.is_cancelled() {
             return Err(ToolError::Aborted);
         }
-        if start.elapsed() > PATIENCE || parser.tokenizer.sink.sink.elements() > ELEMENTS {
-            return Err(ToolError::failed("The page is too entangled to be converted. Fetch it with format html."));
-        }
         let end = (STEP.min(rest.len())..=rest.len()).find(|end| rest.is_char_boundary(*end)).unwrap_or(rest.len());
         let (step, after) = rest.split_at(end);
         parser.process(step.into());
         rest = after;
+        let dom = &parser.tokenizer.sink.sink;
+        if start.elapsed() > PATIENCE || dom.elements() > ELEMENTS || dom.attributes() > ATTRIBUTES {
+            return Err(ToolError::failed("The page is too entangled to be converted. Fetch it with format html."));
+        }
     }
     Ok(parser.finish().document)
 }
@@ -135,6 +139,9 @@ mod tests {
         let page = format!("<p>{open}</p>{}", "<p>x".repeat(2_000));
         let error = to_text(&page, &CancellationToken::new()).unwrap_err();
         assert!(error.to_string().contains("entangled"), "{error}");
+        let page = format!("<p><a href='/{}'>a</p>{}", "x".repeat(1 << 20), "<p>x".repeat(100));
+        let entangled = |error: ToolError| error.to_string().contains("entangled");
+        assert!(to_markdown(&page, &CancellationToken::new()).is_err_and(entangled));
         let table = format!("<table>{}</table>", "<tr><td>1<td>2".repeat(5_000));
         assert_eq!(text(&table).len(), 10_000);
     }

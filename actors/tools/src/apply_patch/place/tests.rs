@@ -14,7 +14,7 @@ fn chunks(body: &str) -> Vec<Chunk> {
 fn patched(text: &str, body: &str) -> Result<String, PlaceError> {
     let mut new = String::new();
     let mut at = 0;
-    for (range, text_of) in places(text, &chunks(body))? {
+    for (range, text_of) in places(text, &chunks(body), &CancellationToken::new())? {
         new.push_str(&text[at..range.start]);
         new.push_str(&text_of);
         at = range.end;
@@ -116,4 +116,16 @@ proptest! {
     fn nothing_breaks(text in "((a|b| c|\t|“é”)?(\n|\r\n)?){0,10}", body in "(@@( a)?\n([ +-](a|b|c|\t|)\n){1,3}){1,3}") {
         let _ = patched(&text, &body);
     }
+}
+
+#[test]
+fn a_long_run_of_equal_lines_takes_no_longer_than_its_lines_and_an_abort_ends_the_search() {
+    let text = "a\n".repeat(60_000);
+    let body = format!("{}-b\n+c", " a\n".repeat(20_000));
+    let began = std::time::Instant::now();
+    assert!(matches!(places(&text, &chunks(&body), &CancellationToken::new()), Err(PlaceError::NoLines { .. })));
+    assert!(began.elapsed() < std::time::Duration::from_secs(10));
+    let cancel = CancellationToken::new();
+    cancel.cancel();
+    assert_eq!(places(&text, &chunks("-a\n+b"), &cancel), Err(PlaceError::Aborted));
 }
