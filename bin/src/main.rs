@@ -40,30 +40,37 @@ enum Command {
     /// Log in to providers and out again
     #[command(subcommand)]
     Auth(commands::auth::Auth),
-    /// Ends child processes when the service goes; started by the service itself
-    #[command(hide = true)]
-    Guard,
 }
 
 fn main() -> ExitCode {
-    memory::return_large_blocks();
-    descriptors::allow_more();
-    let cli = Cli::parse();
-    let result = match cli.command {
-        None => cli.tui.run(),
-        Some(Command::Serve(serve)) => serve.run(),
-        Some(Command::Run(run)) => run.run(),
-        Some(Command::Mcp(mcp)) => mcp.run(),
-        Some(Command::Models(models)) => models.run(),
-        Some(Command::Auth(auth)) => auth.run(),
-        Some(Command::Guard) => tools::guard::run().map(|()| Exit::Done).map_err(Into::into),
-    };
+    let result = if is_guard() { tools::guard::run().map(|()| Exit::Done).map_err(Into::into) } else { run() };
     match result {
         Ok(exit) => exit.into(),
         Err(error) => {
             say(&format!("Error: {}", told(&error)));
             Exit::Failed.into()
         }
+    }
+}
+
+/// Whether this is `troupe guard`, which ends child processes when the service goes and is started by the service
+/// itself. It lives as long and does next to nothing, so it is spared the memory that the command line takes.
+fn is_guard() -> bool {
+    let mut args = std::env::args_os().skip(1);
+    args.next().is_some_and(|arg| arg == "guard") && args.next().is_none()
+}
+
+fn run() -> anyhow::Result<Exit> {
+    memory::return_large_blocks();
+    descriptors::allow_more();
+    let cli = Cli::parse();
+    match cli.command {
+        None => cli.tui.run(),
+        Some(Command::Serve(serve)) => serve.run(),
+        Some(Command::Run(run)) => run.run(),
+        Some(Command::Mcp(mcp)) => mcp.run(),
+        Some(Command::Models(models)) => models.run(),
+        Some(Command::Auth(auth)) => auth.run(),
     }
 }
 

@@ -239,8 +239,8 @@ impl Git<'_> {
         let said = String::from_utf8_lossy(&said).trim().to_owned();
         match ended? {
             status if status.success() => Ok(said),
-            _ => Err(ToolError::failed(format!(
-                "git failed: {}",
+            status => Err(ToolError::failed(format!(
+                "git failed ({status}): {}",
                 said.lines().rev().take(5).collect::<Vec<_>>().into_iter().rev().collect::<Vec<_>>().join("\n")
             ))),
         }
@@ -332,7 +332,7 @@ mod tests {
     async fn what_is_not_there_leaves_nothing() {
         let world = World::new();
         let error = world.call(json!({ "repository": "owner/other" })).await.unwrap_err().to_string();
-        assert!(error.starts_with("git failed: "), "{error}");
+        assert!(error.starts_with("git failed (exit status: 128): "), "{error}");
         assert!(std::fs::read_dir(world.clones.join("github.com/owner")).unwrap().next().is_none());
         for bad in [json!({ "repository": "x" }), json!({ "repository": "a/b", "branch": "--help" })] {
             assert!(world.call(bad).await.is_err());
