@@ -5,7 +5,8 @@
 //!   is gone is loss, not an answer: whoever resumes the call asks again and finds the request, or the reply that
 //!   came meanwhile, under the same id.
 //! - A reply is stored before it is acknowledged, and before the asker hears of it.
-//! - An approval never beats a deny, and holds for the agent it was given to.
+//! - An approval never beats a deny, and holds for the agent it was given to. What could not be judged with certainty
+//!   is approved for its very text and place alone.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::sync::Arc;
@@ -217,7 +218,7 @@ impl PermissionBroker {
 
     /// What rules and approvals say of a request.
     fn judge(&self, asker: &Asker, ask: &tools::Ask) -> Judgement {
-        let mut asks = ask.floor == Action::Ask;
+        let mut asks = ask.floor == Action::Ask && !self.is_approved_exactly(asker, ask);
         for pattern in &ask.patterns {
             match ruleset::deciding(&asker.rules, &ask.permission, pattern) {
                 Some(rule) if rule.action == Action::Deny => {

@@ -276,6 +276,47 @@ async fn what_cannot_be_judged_asks_even_where_everything_is_allowed() {
     assert_eq!(world.waiting().await.len(), 1);
 }
 
+#[actix::test]
+async fn what_cannot_be_judged_is_allowed_for_good_as_it_stands_and_where_it_is() {
+    let mut world = World::new().await;
+    let session = world.session("p").await;
+    let rules = [Rule::new("*", "*", Action::Allow), Rule::new("bash", "rm *", Action::Deny)];
+    let asker = world.asker(&session, "build", &rules);
+    let doubtful = |patterns: &[&str], exactly: Option<&str>| {
+        let metadata = exactly.map(|exactly| (tools::EXACTLY.to_owned(), json!(exactly))).into_iter().collect();
+        let patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
+        tools::Ask { floor: Action::Ask, ..tools::Ask::new("bash", patterns, vec!["$X *".into()], metadata) }
+    };
+    let put = async |world: &World, asker: &Asker, ask| {
+        let (answer, verdict) = oneshot::channel();
+        let asker = asker.clone();
+        world.broker.send(Ask { asker, ask, names_call: true, answer }).await.expect("a broker");
+        verdict
+    };
+    let first = put(&world, &asker, doubtful(&["$X a*"], Some("/p: $X a*"))).await;
+    world.reply(&world.waiting().await[0], Reply::Always, None, Scope::Session).await.expect("taken");
+    assert_eq!(first.await, Ok(Ok(())));
+    for life in 0..2 {
+        assert_eq!(put(&world, &asker, doubtful(&["$X a*"], Some("/p: $X a*"))).await.await, Ok(Ok(())), "life {life}");
+        // The same call: it would find its answer.
+        let mut other = asker.clone();
+        other.call_id = CallId::new(format!("other_{life}"));
+        let again = doubtful(&["$X a*"], Some("/p: $X a*"));
+        assert_eq!(put(&world, &other, again).await.await, Ok(Ok(())), "life {life}");
+        let denied = put(&world, &other, doubtful(&["$X a*", "rm -rf y"], Some("/p: $X a*"))).await;
+        assert!(matches!(denied.await, Ok(Err(Refusal::Denied { .. }))), "an approval never beats a deny");
+        let before = world.waiting().await.len();
+        for (number, exactly) in [Some("/p: $X ab"), Some("/q: $X a*"), None].into_iter().enumerate() {
+            other.call_id = CallId::new(format!("asks_{life}_{number}"));
+            drop(put(&world, &other, doubtful(&["$X a*"], exactly)).await);
+        }
+        let agent = Asker { agent: "plan".into(), call_id: CallId::new(format!("agent_{life}")), ..other.clone() };
+        drop(put(&world, &agent, doubtful(&["$X a*"], Some("/p: $X a*"))).await);
+        assert_eq!(world.waiting().await.len(), before + 4);
+        world.restart();
+    }
+}
+
 async fn ask_questions(
     world: &World,
     asker: &Asker,

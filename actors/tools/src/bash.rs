@@ -9,7 +9,7 @@ mod run;
 mod screen;
 mod spill;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use protocol::JsonMap;
@@ -20,7 +20,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::OwnedSemaphorePermit;
 
-use crate::context::{Ask, Effects, Place, ToolContext};
+use crate::context::{Ask, EXACTLY, Effects, Place, ToolContext};
 use crate::error::ToolError;
 use crate::files::looking;
 use crate::path::{absolute, real_path};
@@ -77,7 +77,7 @@ impl Tool for Bash {
         if verdict.floor == Action::Deny {
             return Err(ToolError::failed(format!("The command was not run: {}.", verdict.reasons.join("; "))));
         }
-        ask(cx, &command, verdict).await?;
+        ask(cx, &command, &directory, verdict).await?;
         if cx.cancel.is_cancelled() {
             return Err(ToolError::Aborted);
         }
@@ -157,7 +157,7 @@ fn judge_in(place: &Place, command: &str, workdir: Option<&str>) -> Result<(Path
     let worktree = Some(&place.worktree).filter(|top| place.is_repository && top.as_os_str() != "/");
     let roots = [Some(&place.directory), worktree, Some(&place.spill).filter(|spill| !spill.as_os_str().is_empty())];
     let inside: Vec<PathBuf> = roots.into_iter().flatten().filter_map(|root| real_path(root).ok()).collect();
-    let look = |path: &std::path::Path| {
+    let look = |path: &Path| {
         let path = real_path(path).unwrap_or_else(|_| path.to_owned());
         Seen { is_directory: path.is_dir(), path }
     };
@@ -180,7 +180,7 @@ async fn place(cx: &ToolContext) -> Result<Option<OwnedSemaphorePermit>, ToolErr
 }
 
 /// Asks for what the command reaches outside, then for what it runs.
-async fn ask(cx: &ToolContext, command: &str, verdict: Verdict) -> Result<(), ToolError> {
+async fn ask(cx: &ToolContext, command: &str, directory: &Path, verdict: Verdict) -> Result<(), ToolError> {
     if !verdict.directories.is_empty() {
         cx.ask(external(command, &verdict)).await?;
     }
@@ -188,6 +188,9 @@ async fn ask(cx: &ToolContext, command: &str, verdict: Verdict) -> Result<(), To
     metadata.insert("command".into(), Value::from(command));
     if !verdict.reasons.is_empty() {
         metadata.insert("reasons".into(), Value::from(verdict.reasons));
+    }
+    if verdict.floor == Action::Ask {
+        metadata.insert(EXACTLY.into(), Value::from(json!([directory.to_string_lossy(), command]).to_string()));
     }
     let mut always: Vec<String> = Vec::new();
     for pattern in verdict.commands.iter().flat_map(|command| &command.always) {

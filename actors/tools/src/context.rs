@@ -185,9 +185,13 @@ pub struct Ask {
     pub always: Vec<String>,
     /// What a person wants to see.
     pub metadata: JsonMap,
-    /// The mildest verdict possible: [`Action::Ask`] for what can't be judged with certainty.
+    /// The mildest verdict possible: [`Action::Ask`] for what can't be judged with certainty. A reply `always` quiets it
+    /// for what the metadata's [`EXACTLY`] says, if that is there: no pattern does.
     pub floor: Action,
 }
+
+/// In the metadata of a request whose floor is raised: the very thing that is asked for, and where, as one text.
+pub const EXACTLY: &str = "exactly";
 
 impl Ask {
     /// Returns a request that rules alone decide.

@@ -47,6 +47,6 @@ mod text;
 #[cfg(test)]
 mod testing;
 
-pub use context::{Ask, Delegated, Delegation, Desk, Effects, Place, Progress, Refusal, ToolContext};
+pub use context::{Ask, Delegated, Delegation, Desk, EXACTLY, Effects, Place, Progress, Refusal, ToolContext};
 pub use error::ToolError;
 pub use tool::{AnyTool, Tool, ToolOutput, Traits};

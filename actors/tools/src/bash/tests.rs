@@ -152,6 +152,8 @@ async fn a_doubtful_command_is_asked_for_with_its_reasons() {
     assert_eq!(ask.floor, Action::Ask);
     assert_eq!(ask.patterns, ["$X hi", "echo hi"]);
     assert_eq!(ask.metadata["reasons"], json!(["the command's name is made while it runs"]));
+    let exactly: (PathBuf, String) = serde_json::from_str(ask.metadata["exactly"].as_str().unwrap()).unwrap();
+    assert_eq!(exactly, (dir.path().to_owned(), "X=echo; $X hi".to_owned()));
 }
 
 #[tokio::test]
