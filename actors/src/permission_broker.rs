@@ -219,8 +219,13 @@ impl PermissionBroker {
     /// What rules and approvals say of a request.
     fn judge(&self, asker: &Asker, ask: &tools::Ask) -> Judgement {
         let mut asks = ask.floor == Action::Ask && !self.is_approved_exactly(asker, ask);
-        for pattern in &ask.patterns {
-            match ruleset::deciding(&asker.rules, &ask.permission, pattern) {
+        let all = ask.patterns.iter().map(|pattern| (pattern, false)).chain(ask.aside.iter().map(|text| (text, true)));
+        for (pattern, aside) in all {
+            let rule = ruleset::deciding(&asker.rules, &ask.permission, pattern);
+            if aside && rule.is_none_or(|rule| rule.pattern == "*") {
+                continue;
+            }
+            match rule {
                 Some(rule) if rule.action == Action::Deny => {
                     return Judgement::Denied(Refusal::Denied {
                         permission: ask.permission.clone(),

@@ -277,6 +277,28 @@ async fn what_cannot_be_judged_asks_even_where_everything_is_allowed() {
 }
 
 #[actix::test]
+async fn what_is_meant_as_well_heeds_rules_that_speak_of_it_and_none_that_speaks_of_all() {
+    let mut world = World::new().await;
+    let session = world.session("p").await;
+    let rule = |pattern: &str, action| Rule::new("bash", pattern, action);
+    for (rules, wanted) in [
+        (vec![rule("*", Action::Allow)], Some(true)),
+        (vec![rule("*", Action::Ask), rule("uv *", Action::Allow)], Some(true)),
+        (vec![rule("*", Action::Deny), rule("uv *", Action::Allow)], Some(true)),
+        (vec![rule("uv *", Action::Allow)], Some(true)),
+        (vec![rule("*", Action::Allow), rule("rm *", Action::Deny)], Some(false)),
+        (vec![rule("*", Action::Allow), rule("rm *", Action::Ask)], None),
+    ] {
+        let asker = world.asker(&session, "build", &rules);
+        let (answer, mut verdict) = oneshot::channel();
+        let ask = tools::Ask::new("bash", vec!["uv run rm y".into()], Vec::new(), JsonMap::new());
+        let ask = tools::Ask { aside: vec!["rm y".into()], ..ask };
+        world.broker.send(Ask { asker, ask, names_call: true, answer }).await.expect("a broker");
+        assert_eq!(verdict.try_recv().ok().map(|said| said.is_ok()), wanted, "{rules:?}");
+    }
+}
+
+#[actix::test]
 async fn what_cannot_be_judged_is_allowed_for_good_as_it_stands_and_where_it_is() {
     let mut world = World::new().await;
     let session = world.session("p").await;

@@ -25,7 +25,7 @@ use crate::error::ToolError;
 use crate::files::looking;
 use crate::path::{absolute, real_path};
 use crate::process::{Child, Spec};
-use crate::shell::{Seen, Surroundings, Verdict, judge};
+use crate::shell::{Seen, Simple, Surroundings, Verdict, judge};
 use crate::tool::{Tool, ToolOutput, Traits};
 use run::Begun;
 
@@ -198,8 +198,10 @@ async fn ask(cx: &ToolContext, command: &str, directory: &Path, verdict: Verdict
             always.push(pattern.clone());
         }
     }
-    let patterns = verdict.commands.into_iter().map(|command| command.text).collect();
-    cx.ask(Ask { floor: verdict.floor, ..Ask::new(Bash::ID, patterns, always, metadata) }).await
+    let (aside, listed): (Vec<Simple>, Vec<Simple>) = verdict.commands.into_iter().partition(|command| command.aside);
+    let texts = |commands: Vec<Simple>| commands.into_iter().map(|command| command.text).collect();
+    let ask = Ask::new(Bash::ID, texts(listed), always, metadata);
+    cx.ask(Ask { floor: verdict.floor, aside: texts(aside), ..ask }).await
 }
 
 fn external(command: &str, verdict: &Verdict) -> Ask {

@@ -181,6 +181,8 @@ pub struct Ask {
     pub permission: String,
     /// For what; each is judged alone, the strictest verdict wins.
     pub patterns: Vec<String>,
+    /// What is meant as well: it is denied, or asked for, by rules that speak of it, and not by those that speak of all.
+    pub aside: Vec<String>,
     /// What a reply `always` allows from then on.
     pub always: Vec<String>,
     /// What a person wants to see.
@@ -196,7 +198,7 @@ pub const EXACTLY: &str = "exactly";
 impl Ask {
     /// Returns a request that rules alone decide.
     pub fn new(permission: impl Into<String>, patterns: Vec<String>, always: Vec<String>, metadata: JsonMap) -> Self {
-        Self { permission: permission.into(), patterns, always, metadata, floor: Action::Allow }
+        Self { permission: permission.into(), patterns, aside: Vec::new(), always, metadata, floor: Action::Allow }
     }
 }
 

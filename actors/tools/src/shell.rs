@@ -10,14 +10,18 @@
 //! | `A=1 cmd`, `export A=1` | split off; a name that changes what runs (`PATH`, `LD_*`, `GIT_*`, editors, pagers…) asks |
 //! | `env timeout xargs nice nohup ionice setsid stdbuf time command builtin exec sudo doas` and more | the inner command is listed too |
 //! | `sh -c TEXT` and other shells, `eval`, `trap`, `watch`, `parallel`, `su -c`, a here-document for a shell | the text is judged as a line |
-//! | `find -exec…`, `fd -x`, `git bisect run`, `git submodule foreach`, `git rebase -x` | the inner command is listed too |
+//! | `find -exec…`, `fd -x`, `git bisect run`, `git submodule foreach`, `git rebase -x`, options of `tar`, `rsync`, `sort`… that name a program | the inner command is listed too |
+//! | `uv run`, `npm exec`, `bundle exec`…; `docker exec`, `docker run`, `kubectl exec`, `ssh` | the inner command is listed aside: only rules that speak of it count; of those that run elsewhere nothing else matters |
+//! | `true`, `:`, `test`, `set -e`, `exit` | listed aside |
+//! | a word that may become several, in front of an inner command, in `find`, `git`, a shell, or where a subcommand stands | asks |
 //! | aliases and functions of the line | their bodies are judged where they stand and where they are called |
-//! | `cd pushd popd` | not listed; followed, with subshells, branches and failures; outside it is a directory to ask for |
+//! | `cd pushd popd` | not listed; followed, with subshells, branches and failures, into directories that a glob finds too; outside it is a directory to ask for |
+//! | `mktemp` | looks into `/tmp` |
 //! | redirections | the target is a path; devices without content and `2>&1` are none |
 //! | words of commands | paths: looked up from where the shell may be, links followed |
-//! | `$X` | its value, if the line has set it or it is `HOME`, `PWD`, `OLDPWD`; else unknown |
+//! | `$X`, `$(pwd)`, `$(date +%F)`, `$(mktemp)` and a few more | its value, if the line has set it or it is `HOME`, `PWD`, `OLDPWD`; else unknown |
 //! | a command's name, a `cd`, a redirection, a path of `rm` and its like that is unknown | asks |
-//! | words that need no quotes but have some (`r\m`, `"git" push`), `/bin/rm` | listed plainly too |
+//! | words that need no quotes but have some (`r\m`, `"git" push`), `/bin/rm` | listed plainly too; another way to write the command's name is listed aside |
 //! | an option made by a glob or braces, `@P`, a quoted text that is evaluated (`let 'a[$(x)]'`), `git -c` that runs programs | asks |
 //! | a shell that reads commands from a pipe or an unknown text; `nu`, `pwsh` and their like; `tmux new`, `at` | asks |
 //! | options before a subcommand (`git -C x push`) | listed without them too |
@@ -34,7 +38,9 @@ mod git;
 mod names;
 mod parse;
 mod paths;
+mod printed;
 mod redirect;
+mod runners;
 mod sequence;
 mod state;
 mod substitution;
@@ -42,7 +48,7 @@ mod walk;
 mod word;
 mod wrappers;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use protocol::permission::Action;
@@ -108,6 +114,9 @@ pub struct Simple {
     pub text: String,
     /// Patterns that a reply `always` allows: `git status *`.
     pub always: Vec<String>,
+    /// Another reading of a listed command, or one that belongs to it: only rules that speak of it count, none that
+    /// speaks of all.
+    pub aside: bool,
 }
 
 /// Judges a line. Never panics, whatever the line is.
@@ -120,7 +129,8 @@ pub fn judge(line: &str, surroundings: &Surroundings) -> Verdict {
         depth: 0,
         looks: paths::LOOKS,
         scripts: SCRIPTS,
-        listed: HashSet::new(),
+        listed: HashMap::new(),
+        aside: false,
         room: LISTED,
         redirected_for_good: false,
         did_something: false,
@@ -140,8 +150,10 @@ struct Judge<'a> {
     looks: usize,
     /// Scripts it may still parse.
     scripts: usize,
-    /// Texts that are listed.
-    listed: HashSet<String>,
+    /// Texts that are listed, and where.
+    listed: HashMap<String, usize>,
+    /// What is listed now is listed aside.
+    aside: bool,
     /// Bytes that may still be listed.
     room: usize,
     /// `exec < f`: what later commands read is not known.
@@ -198,8 +210,11 @@ impl Judge<'_> {
         if self.verdict.commands.is_empty() || unparsed {
             let text = line.to_owned();
             if !self.verdict.commands.iter().any(|known| known.text == text) {
-                self.verdict.commands.push(Simple { always: vec![text.clone()], text });
+                self.verdict.commands.push(Simple { always: vec![text.clone()], text, aside: false });
             }
+        }
+        if self.verdict.commands.iter().all(|command| command.aside) {
+            self.verdict.commands.iter_mut().for_each(|command| command.aside = false);
         }
         self.verdict
     }

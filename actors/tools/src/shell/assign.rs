@@ -82,7 +82,7 @@ impl Judge<'_> {
             {
                 if let Some(file) = node.named_child(node.named_child_count().saturating_sub(1) as u32) {
                     let word = self.word(source, file, state);
-                    self.argument(&word, state, false);
+                    self.argument(&word, state, false, false);
                 }
             } else {
                 todo.extend(named(node));

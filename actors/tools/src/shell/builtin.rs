@@ -3,16 +3,23 @@
 use std::collections::BTreeSet;
 
 use super::Judge;
-use super::command::{How, Input, joined};
+use super::command::{How, Input};
 use super::names::is_dangerous;
-use super::paths::base_name;
+use super::paths::{base_name, has_glob};
+use super::runners::values_of;
 use super::state::State;
 use super::word::{ANY, Word};
-use super::wrappers::{FLOCK, RUNUSER, SHELLS, Wrapper, is_name};
+use super::wrappers::{SHELLS, is_name};
 
 impl Judge<'_> {
     /// Judges a call of a shell.
-    pub(super) fn shell(&mut self, arguments: &[Word], state: &State, input: &Input) {
+    pub(super) fn shell(&mut self, name: &str, arguments: &[Word], state: &State, input: &Input) {
+        if name == "fish" {
+            let texts = [("c", "command"), ("C", "init-command")];
+            for text in texts.iter().flat_map(|(letter, long)| values_of(arguments, letter, long)) {
+                self.text(&text, &mut state.clone());
+            }
+        }
         let mut takes_text = false;
         let mut takes_input = false;
         let mut words = arguments.iter();
@@ -129,33 +136,6 @@ impl Judge<'_> {
         }
     }
 
-    /// Judges what `su -c TEXT` and the like run; `flock FILE COMMAND` takes words too.
-    pub(super) fn behind_c(&mut self, name: &str, arguments: &[Word], state: &State, how: &How) {
-        let is_user = |word: &Word| word.exact().is_some_and(|t| t.starts_with("-u") || t.starts_with("--user"));
-        let front_of = |wrapper: &Wrapper| wrapper.front(&[&[Word::plain(name)], arguments].concat());
-        let takes_words = match name {
-            "runuser" if arguments.iter().any(is_user) => Some(front_of(&RUNUSER)),
-            "flock" if value_of(arguments, "c", "command").is_none() => Some(front_of(&FLOCK)),
-            _ => None,
-        };
-        if arguments.iter().any(Word::may_be_several) {
-            self.ask("options that may run a command are made while this one runs");
-        }
-        if let Some(front) = takes_words {
-            if front.unsure {
-                self.ask("an option of a command that runs another is not known");
-            }
-            let inner = arguments.get(front.at - 1..).unwrap_or_default();
-            self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
-        } else if let Some(text) = value_of(arguments, "c", "command") {
-            self.text(&text, &mut state.clone());
-        } else if name == "sg" && arguments.len() > 1 {
-            self.text(&joined(arguments.get(1..).unwrap_or_default()), &mut state.clone());
-        } else if how.input != Input::Empty {
-            self.ask("a shell reads its commands from its input");
-        }
-    }
-
     /// Notes variables that a builtin sets.
     pub(super) fn sets(&mut self, name: &str, arguments: &[Word], state: &mut State) {
         let into = arguments.iter().position(|word| word.exact() == Some("-v")).map(|at| at + 1);
@@ -204,7 +184,7 @@ impl Judge<'_> {
             (None, Some(home)) if name != "pushd" => Some(BTreeSet::from([home.clone()])),
             (Some((_, Some("-"))), _) if name != "pushd" && !state.before.is_empty() => Some(state.before.clone()),
             (Some((word, value)), _)
-                if !word.climbs && !word.splits && value.is_none_or(|v| !v.starts_with(['-', '+'])) =>
+                if !word.climbs && !may_be_others(word) && value.is_none_or(|v| !v.starts_with(['-', '+'])) =>
             {
                 let from = &state.cwds;
                 word.values.iter().flat_map(|value| from.iter().map(|from| self.destination(value, from))).collect()
@@ -220,7 +200,10 @@ impl Judge<'_> {
             self.look(to, true);
             let is_there =
                 (self.surroundings.look)(to).is_directory && !state.removed.iter().any(|r| to.starts_with(r));
-            sure &= state.made.contains(to) || is_there;
+            sure &= !has_glob(to) && (state.made.contains(to) || is_there);
+        }
+        if follows_links && destinations.iter().any(|to| has_glob(to)) {
+            self.ask("it is not known where the shell goes");
         }
         let destinations: BTreeSet<_> = match follows_links {
             true => destinations.iter().map(|to| (self.surroundings.look)(to).path).collect(),
@@ -245,22 +228,10 @@ impl Judge<'_> {
     }
 }
 
-/// Returns the value of an option, attached or in a word of its own; within, none where it isn't known.
-pub(super) fn value_of(arguments: &[Word], letter: &str, long: &str) -> Option<Option<String>> {
-    arguments.iter().enumerate().find_map(|(at, word)| {
-        let text = word.exact()?;
-        let next = || arguments.get(at + 1).and_then(Word::exact).map(str::to_owned);
-        if let Some(option) = text.strip_prefix("--") {
-            let rest = option.strip_prefix(long).filter(|_| !long.is_empty())?;
-            return if rest.is_empty() {
-                Some(next())
-            } else {
-                rest.strip_prefix('=').map(|value| Some(value.to_owned()))
-            };
-        }
-        let (_, value) = text.strip_prefix('-')?.split_once(letter)?;
-        Some(if value.is_empty() { next() } else { Some(value.to_owned()) })
-    })
+/// Returns whether an unquoted value may be split, or found among files.
+fn may_be_others(word: &Word) -> bool {
+    word.splits
+        && word.values.iter().any(|value| value.is_empty() || value.contains([' ', '\t', '\n', '*', '?', '[', ANY]))
 }
 
 /// Returns whether the mark stands where a shell's text does: behind an option with `c`.

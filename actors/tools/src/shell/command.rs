@@ -2,10 +2,10 @@
 
 use std::path::PathBuf;
 
-use super::builtin::value_of;
 use super::names::{GIT_VALUES, arity, full_arity, without_options};
 use super::parse::UNCLEAR;
 use super::paths::{base_name, is_changer, is_program};
+use super::printed::TEMPORARY;
 use super::state::State;
 use super::word::Word;
 use super::wrappers::{FOREIGN_SHELLS, Gives, SHELL_BY_DEFAULT, SHELLS, Wrapper, wrapper};
@@ -83,13 +83,14 @@ impl Judge<'_> {
             return self.unwrap(wrapper, words, state, &how);
         }
         if SHELLS.contains(&name) {
-            self.shell(arguments, state, &how.input);
+            self.shell(name, arguments, state, &how.input);
             return None;
         }
         if FOREIGN_SHELLS.contains(&name) && (!arguments.is_empty() || how.input != Input::Empty) {
             self.ask("a shell of another language runs a text");
             return None;
         }
+        self.runs(name, arguments, state, &how);
         match name {
             "eval" => self.text(&joined(behind_dashes(arguments)), state),
             "source" | "." => self.source(behind_dashes(arguments), state, &how.input),
@@ -101,7 +102,10 @@ impl Judge<'_> {
             }
             "alias" => self.alias(arguments, state),
             "find" | "gfind" => self.executed(arguments, &["-exec", "-execdir", "-ok", "-okdir"], state, &how),
-            "fd" | "fdfind" => self.executed(arguments, &["-x", "--exec", "-X", "--exec-batch"], state, &how),
+            "fd" | "fdfind" => {
+                self.executed(arguments, &["-x", "--exec", "-X", "--exec-batch"], state, &how);
+                self.found_by_fd(arguments, state, &how);
+            }
             "at" | "batch" => match &how.input {
                 Input::Text(text) => self.script(&text.clone(), &mut state.clone()),
                 Input::Empty => {}
@@ -110,25 +114,6 @@ impl Judge<'_> {
             "tmux" | "screen" if !looks_at_terminals(arguments) => self.ask("a command is given to another terminal"),
             "su" | "runuser" | "sg" | "script" | "flock" => self.behind_c(name, arguments, state, &how),
             "git" => self.git(arguments, state),
-            "tar" | "bsdtar" | "rsync" | "make" | "gmake" | "ssh" => self.given_by_options(name, arguments, state),
-            "npx" | "npm" => {
-                let own = match arguments.split_first() {
-                    Some((first, rest)) if name == "npm" && matches!(first.exact(), Some("exec" | "x")) => rest,
-                    _ if name == "npm" => &[],
-                    _ => arguments,
-                };
-                // Behind the program's name they are the program's.
-                let end = own.iter().position(|a| !a.raw.starts_with('-')).map_or(own.len(), |at| at + 1);
-                if let Some(text) = value_of(own.get(..end).unwrap_or_default(), "c", "call") {
-                    self.text(&text, &mut state.clone());
-                }
-            }
-            "gdb" => {
-                if let Some(at) = arguments.iter().position(|a| matches!(a.exact(), Some("--args" | "-args"))) {
-                    let inner = arguments.get(at + 1..).unwrap_or_default();
-                    self.run(inner, &mut state.clone(), &How { stays: false, ..how.clone() });
-                }
-            }
             "hash" if arguments.iter().any(|a| a.exact() == Some("-p")) => {
                 self.ask("a command's name is given to another")
             }
@@ -150,6 +135,13 @@ impl Judge<'_> {
                 state.removed.extend(removed);
             }
             "ln" => self.linked(arguments, state),
+            "mktemp" => {
+                let is_here = |word: &Word| !word.raw.starts_with('-') || word.raw.contains(['/', '=']);
+                let in_tmp = arguments.iter().any(|a| matches!(a.exact(), Some("-t" | "--tmpdir")));
+                if in_tmp || !arguments.iter().any(is_here) {
+                    self.look(TEMPORARY.as_ref(), true);
+                }
+            }
             "read" | "mapfile" | "readarray" | "getopts" | "let" | "printf" | "test" | "[" => {
                 self.sets(name, arguments, state)
             }
@@ -164,7 +156,6 @@ impl Judge<'_> {
         let raw: Vec<&str> = words.iter().map(|word| &*word.raw).filter(|raw| !raw.is_empty()).collect();
         let always = always(words, &raw);
         let is_wide = always.iter().all(|pattern| pattern.ends_with(" *"));
-        self.push(raw.join(" "), always);
         if words.iter().any(|word| is_made_option(&word.raw)) {
             self.ask("an option is made while the command runs");
         }
@@ -178,6 +169,13 @@ impl Judge<'_> {
             _ => word.raw.clone(),
         };
         let plainly: Vec<String> = words.iter().enumerate().map(plain).filter(|text| !text.is_empty()).collect();
+        // Quotes in the command's name, or where it lies, are another way to write it.
+        let is_known = words.iter().take(named).all(|word| !word.expands);
+        let other_name = is_known && raw.iter().take(named).ne(plainly.iter().take(named));
+        let outer = self.aside;
+        self.aside |= other_name || is_silent(words);
+        self.push(raw.join(" "), always);
+        self.aside = outer;
         if plainly != raw {
             let text = plainly.join(" ");
             let always = if is_wide { Vec::new() } else { vec![text.clone()] };
@@ -213,11 +211,17 @@ impl Judge<'_> {
     }
 
     fn push(&mut self, text: String, always: Vec<String>) {
-        if !text.is_empty() && self.listed.insert(text.clone()) {
-            let Some(room) = self.room.checked_sub(text.len()) else { return self.refuse() };
-            self.room = room;
-            self.verdict.commands.push(Simple { text, always });
+        if text.is_empty() {
+            return;
         }
+        if let Some(known) = self.listed.get(&text).and_then(|at| self.verdict.commands.get_mut(*at)) {
+            known.aside &= self.aside;
+            return;
+        }
+        let Some(room) = self.room.checked_sub(text.len()) else { return self.refuse() };
+        self.room = room;
+        self.listed.insert(text.clone(), self.verdict.commands.len());
+        self.verdict.commands.push(Simple { text, always, aside: self.aside });
     }
 
     /// Judges the bodies of functions and aliases of this name.
@@ -340,6 +344,23 @@ fn has_made_subcommand(words: &[Word]) -> bool {
         before = text;
     }
     false
+}
+
+/// Returns whether a command only tells the shell how to go on, or asks it something.
+fn is_silent(words: &[Word]) -> bool {
+    let Some((name, arguments)) = words.split_first() else { return false };
+    let all = |is: fn(&str) -> bool| arguments.iter().all(|word| word.literal().is_some_and(is));
+    match name.raw.as_str() {
+        "true" | "false" | ":" | "test" => true,
+        "exit" | "return" | "break" | "continue" => all(|text| text.bytes().all(|b| b.is_ascii_digit())),
+        "set" => all(|text| {
+            let letters = text.strip_prefix(['-', '+']);
+            letters.map_or(["pipefail", "errexit", "nounset"].contains(&text), |letters| {
+                !letters.is_empty() && letters.bytes().all(|b| b"euxo".contains(&b))
+            })
+        }),
+        _ => false,
+    }
 }
 
 /// Returns whether the shell makes an option of files it finds, or of braces: `-r*f`.

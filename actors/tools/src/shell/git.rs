@@ -1,29 +1,14 @@
-//! What makes git and other programs run commands that their words name.
+//! What makes git run commands that its words name.
 
 use super::Judge;
-use super::builtin::value_of;
 use super::command::joined;
 use super::names::{GIT_VALUES, is_dangerous_git_setting};
+use super::runners::{abbreviates, values_of};
 use super::state::State;
 use super::word::Word;
 
 /// Options before a subcommand, or of some, that name a program.
 const RUN_PROGRAMS: [&str; 4] = ["--config-env", "--exec-path=", "--upload-pack", "--receive-pack"];
-
-/// Options of `tar` and `rsync` whose value is a command: the letter, and the long name.
-const RUNNERS: [(&str, &[(&str, &str)]); 3] = [
-    ("tar", &[("I", "use-compress-program"), ("F", "info-script"), ("F", "new-volume-script")]),
-    ("bsdtar", &[("\0", "use-compress-program")]),
-    ("rsync", &[("e", "rsh"), ("\0", "rsync-path")]),
-];
-
-/// Options that give a command in a form of their own.
-const ODD: [(&str, &[&str]); 4] = [
-    ("tar", &["--checkpoint-action", "--to-command", "--rmt-command", "--rsh-command"]),
-    ("make", &["--eval"]),
-    ("gmake", &["--eval"]),
-    ("ssh", &["-oProxyCommand", "-oLocalCommand", "-oKnownHostsCommand"]),
-];
 
 impl Judge<'_> {
     /// Looks for what makes git run programs, and for commands it runs.
@@ -57,7 +42,8 @@ impl Judge<'_> {
         let begins = |options: &[&str]| {
             arguments.iter().any(|w| w.exact().is_some_and(|text| options.iter().any(|o| text.starts_with(o))))
         };
-        if begins(&RUN_PROGRAMS) || subcommand == "clone" && begins(&["-u"]) {
+        let has = |option: &str| arguments.iter().any(|w| w.exact().is_some_and(|text| abbreviates(text, option)));
+        if begins(&RUN_PROGRAMS) || has("--upload-pack") || has("--receive-pack") {
             self.ask("an option makes git run a program");
         }
         match subcommand {
@@ -67,26 +53,42 @@ impl Judge<'_> {
                 let rest: Vec<Word> = rest.iter().skip_while(|w| w.raw.starts_with("--")).cloned().collect();
                 self.text(&joined(&rest), &mut state.clone());
             }
-            "rebase" => {
-                if let Some(text) = value_of(arguments, "x", "exec") {
+            "rebase" | "difftool" => {
+                let long = if subcommand == "rebase" { "exec" } else { "extcmd" };
+                for text in values_of(arguments, "x", long) {
                     self.text(&text, &mut state.clone());
                 }
             }
-            "config" => {
-                let mut words = arguments.iter().filter_map(Word::exact).filter(|text| !text.starts_with('-'));
-                let setting = words.by_ref().find(|text| text.contains('.'));
-                let value = words.next();
-                if value.is_some() && begins(&["--global", "--system"]) {
-                    self.ask("git's settings of all projects are changed");
-                }
-                if let (Some(name), Some(value)) = (setting, value)
-                    && is_dangerous_git_setting(&format!("{name}={value}"))
-                {
+            "clone" => {
+                let settings = values_of(arguments, "c", "config");
+                if settings.iter().any(|setting| setting.as_deref().is_none_or(is_dangerous_git_setting)) {
                     self.ask("a setting makes git run a program");
                 }
+                if begins(&["-u"]) {
+                    self.ask("an option makes git run a program");
+                }
             }
-            "grep" if begins(&["-O", "--open-files-in-pager"]) => self.ask("an option makes git run a program"),
-            "difftool" if begins(&["-x", "--extcmd"]) => self.ask("an option makes git run a program"),
+            "archive" | "push" | "fetch" | "ls-remote" if has("--exec") => {
+                self.ask("an option makes git run a program")
+            }
+            "send-email" if arguments.iter().any(|w| w.raw.contains("cmd")) => {
+                self.ask("an option makes git run a program");
+            }
+            "config" => {
+                let words: Vec<&str> =
+                    arguments.iter().filter_map(Word::exact).filter(|text| !text.starts_with('-')).collect();
+                let sets = |pair: &[&str]| is_dangerous_git_setting(&pair.join("="));
+                if words.windows(2).any(sets) {
+                    self.ask("a setting makes git run a program");
+                }
+                let is_set = words.windows(2).any(|pair| pair.first().is_some_and(|name| name.contains('.')));
+                if is_set && (has("--global") || has("--system")) {
+                    self.ask("git's settings of all projects are changed");
+                }
+            }
+            "grep" if has("--open-files-in-pager") || arguments.iter().any(opens_a_pager) => {
+                self.ask("an option makes git run a program");
+            }
             "filter-branch" => self.ask("git runs a text that is given to it"),
             _ => {}
         }
@@ -96,23 +98,12 @@ impl Judge<'_> {
             self.ask("what git does is made while the command runs");
         }
     }
+}
 
-    /// Judges commands that options of other programs give.
-    pub(super) fn given_by_options(&mut self, name: &str, arguments: &[Word], state: &State) {
-        for (_, options) in RUNNERS.iter().filter(|(known, _)| *known == name) {
-            for (letter, long) in *options {
-                if let Some(text) = value_of(arguments, letter, long) {
-                    self.text(&text, &mut state.clone());
-                }
-            }
-        }
-        let is_odd = |word: &Word, option: &&str| {
-            let text = word.exact().unwrap_or(&word.raw);
-            text.starts_with(option) || Some(text) == option.strip_prefix("-o")
-        };
-        let mut odd = ODD.iter().filter(|(known, _)| *known == name).flat_map(|(_, options)| *options);
-        if odd.any(|option| arguments.iter().any(|word| is_odd(word, option))) {
-            self.ask("an option makes it run a command");
-        }
-    }
+/// Returns whether options in one word hold `-O`, before one that takes the rest as its value.
+fn opens_a_pager(word: &Word) -> bool {
+    let options = word.exact().and_then(|text| text.strip_prefix('-')).filter(|text| !text.starts_with('-'));
+    options
+        .and_then(|text| text.find(['O', 'e', 'f', 'A', 'B', 'C', 'm']).and_then(|at| text.get(at..)))
+        .is_some_and(|rest| rest.starts_with('O'))
 }

@@ -85,6 +85,10 @@ pub(super) fn is_dangerous(name: &str, value: Option<&str>) -> bool {
     if switches_off && value.is_some_and(|value| HARMLESS.contains(&value)) {
         return false;
     }
+    let traces = name.starts_with("GIT_TRACE") || name == "GIT_CURL_VERBOSE";
+    if traces && value.is_some_and(|value| ["0", "1", "2", "true", "false"].contains(&value)) {
+        return false;
+    }
     let prefixed = DANGEROUS_PREFIXES.iter().any(|prefix| name.starts_with(prefix));
     DANGEROUS.contains(&name) || (prefixed && !HARMLESS_GIT.contains(&name))
 }

@@ -43,9 +43,17 @@ const CHANGERS: &[&str] = &[
     "shred", "tee", "touch", "truncate", "unlink",
 ];
 
+/// Commands whose options with a value stand alone: `-Isrc/include` is one.
+const ONE_LETTER: &[&str] = &[
+    "bazel", "c++", "cargo", "cc", "clang", "clang++", "cmake", "emcc", "ffmpeg", "g++", "gcc", "gfortran", "ghc",
+    "gmake", "go", "java", "javac", "ld", "make", "meson", "mvn", "node", "nvcc", "perl", "protoc", "ruby", "rustc",
+    "swiftc", "tsc",
+];
+
 /// Options whose next word is a text, by command.
 const TEXT_OPTIONS: &[(&[&str], &[&str])] = &[
     (TEXT_FIRST, &["-e", "--regexp", "--expression", "-v", "--arg", "--argjson", "-F", "--field-separator"]),
+    (&["rg"], &["-g", "--glob", "--iglob", "-t", "--type", "-r", "--replace"]),
     (
         &["git", "gh", "hg", "jj", "glab"],
         &["-m", "--message", "-b", "--body", "-t", "--title", "--grep", "--author", "--format", "--pretty", "-S", "-G"],
@@ -54,7 +62,15 @@ const TEXT_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["perl", "ruby", "node", "bun", "deno", "osascript"], &["-e", "-E", "-ne", "-pe", "-p", "--eval", "--print"]),
     (&["php"], &["-r"]),
     (&["curl", "wget"], &["-H", "--header", "-A", "--user-agent", "-w", "--write-out", "-e", "--referer"]),
-    (&["cut", "sort", "column", "paste", "xargs"], &["-d", "-t", "-s", "--delimiter", "--delimiters", "--separator"]),
+    (&["cut", "sort", "paste", "xargs"], &["-d", "-t", "-s", "--delimiter", "--delimiters", "--separator"]),
+    (&["column"], &["-s", "-o", "--separator", "--output-separator"]),
+    (CONTAINERS, &["-e", "--env", "-w", "--workdir", "--entrypoint"]),
+    (&["go"], &["-run", "-bench", "-skip", "-ldflags", "-tags"]),
+    (&["openssl"], &["-subj", "-addext"]),
+    (&["vite", "ng", "npm", "npx", "pnpm", "yarn", "bun"], &["--base", "--base-href", "--public-path", "--public-url"]),
+    (&["configure"], &["--prefix", "--exec-prefix", "--sysconfdir", "--localstatedir", "--libdir", "--mandir"]),
+    (&["cmake"], &["-DCMAKE_INSTALL_PREFIX", "-DCMAKE_INSTALL_SYSCONFDIR", "-DCMAKE_INSTALL_LIBDIR"]),
+    (&["meson"], &["--prefix"]),
 ];
 
 /// Commands with separators that may stand right behind an option: `cut -d/`, `awk -F/`, `sort -t/`.
@@ -105,6 +121,7 @@ impl Judge<'_> {
             .filter(|(names, _)| names.contains(&name))
             .flat_map(|(_, o)| o.iter().copied())
             .collect();
+        let bundles = !ONE_LETTER.contains(&name);
         let is_container = CONTAINERS.contains(&name);
         let mut text_first = TEXT_FIRST.contains(&name);
         let mut text_next = false;
@@ -139,22 +156,22 @@ impl Judge<'_> {
                 continue;
             }
             if is_container {
-                self.argument(&before_colon(word), state, changes);
+                self.argument(&before_colon(word), state, changes, bundles);
             } else {
-                self.argument(word, state, changes);
+                self.argument(word, state, changes, bundles);
             }
         }
     }
 
     /// Looks at one argument: the word itself, the value of an option in it, a file behind an `@`.
-    pub(super) fn argument(&mut self, word: &Word, state: &State, changes: bool) {
+    pub(super) fn argument(&mut self, word: &Word, state: &State, changes: bool, bundles: bool) {
         if word.climbs {
             self.ask("braces make paths that are not known");
         }
         for value in &word.values {
             let pieces: Vec<&str> = if word.splits { value.split_whitespace().collect() } else { vec![value] };
             for piece in pieces {
-                for candidate in candidates(piece) {
+                for candidate in candidates(piece, bundles) {
                     self.value(candidate, state, changes);
                 }
             }
@@ -185,7 +202,11 @@ impl Judge<'_> {
         if path.is_absolute() {
             self.look(&path, below);
         } else {
+            let climbs = path.components().any(|name| name == Component::ParentDir);
             for cwd in state.cwds.clone() {
+                if climbs && has_glob(&cwd) {
+                    self.ask("a path may lead out of what a glob finds");
+                }
                 self.look(&cwd.join(&path), below);
             }
         }
@@ -200,6 +221,10 @@ impl Judge<'_> {
             return self.ask("the command names too many paths");
         }
         self.looks -= 1;
+        // Of what a glob finds it is known where that lies.
+        let known: PathBuf = path.components().take_while(|name| !has_glob(name.as_ref())).collect();
+        let is_directory = is_directory || known != path;
+        let path = &known;
         let seen = (self.surroundings.look)(path);
         if self.surroundings.inside.iter().any(|root| seen.path.starts_with(root)) {
             return;
@@ -215,20 +240,62 @@ impl Judge<'_> {
     pub(super) fn destination(&self, value: &str, from: &Path) -> Option<PathBuf> {
         match place(value) {
             Place::At(path) => Some(normalize(&from.join(path))),
+            // A directory that a glob finds: as deep as it is written, and surely no option.
+            Place::Below(_)
+                if value.contains('/') && !value.starts_with('-') && !value.contains([ANY, '*', '?', '[']) =>
+            {
+                let path = Path::new(value);
+                let is_one = |name: Component| name.as_os_str().to_string_lossy().matches(GLOB).count() <= 1;
+                path.components().all(is_one).then(|| normalize(&from.join(path)))
+            }
             Place::Below(_) | Place::Climbs | Place::Unknown | Place::Nowhere => None,
         }
     }
 }
 
-/// Returns the words of a command that speak of this machine: not what is run on another, or in a container.
-fn here<'w>(name: &str, words: &'w [Word]) -> &'w [Word] {
-    let is_first = |wanted: &str| words.first().and_then(Word::exact) == Some(wanted);
+/// Returns the words of a command that speak of this machine: not what is run on another, or in a container, and not
+/// what a service calls a path.
+fn here<'w>(name: &str, words: &'w [Word]) -> Vec<&'w Word> {
+    let found = |wanted: &str| words.iter().take(5).position(|word| word.exact() == Some(wanted));
     let end = match name {
         "ssh" => words.iter().position(|word| !word.raw.starts_with('-') && !word.raw.contains('/')).map(|at| at + 1),
-        "docker" | "podman" | "nerdctl" | "kubectl" if is_first("exec") => Some(1),
+        "docker" | "podman" | "nerdctl" | "kubectl" | "oc" if found("exec").is_some() => found("exec").map(|at| at + 1),
+        "docker" | "podman" | "nerdctl" => {
+            found("run").and_then(|run| Some(run + 1 + image(words.get(run + 1..)?)? + 1))
+        }
         _ => None,
     };
-    words.get(..end.unwrap_or(words.len())).unwrap_or(words)
+    let is_name = |word: &&Word| match name {
+        "gh" => found("api") == Some(0) && word.raw.starts_with('/'),
+        "aws" => {
+            ["logs", "ssm", "secretsmanager", "iam"].iter().any(|s| found(s).is_some()) && word.raw.starts_with('/')
+        }
+        _ => false,
+    };
+    words.get(..end.unwrap_or(words.len())).unwrap_or(words).iter().filter(|word| !is_name(word)).collect()
+}
+
+/// Returns where the image stands behind `docker run`: the first word that is no option's value.
+fn image(words: &[Word]) -> Option<usize> {
+    let alone =
+        ["--rm", "--init", "--privileged", "--tty", "--interactive", "--detach", "--read-only", "--publish-all"];
+    let mut is_value = false;
+    words.iter().position(|word| {
+        let text = &word.raw;
+        if std::mem::take(&mut is_value) {
+            return false;
+        }
+        let letters = |text: &str| text.bytes().all(|b| b"itdP".contains(&b));
+        let is_option = text.starts_with('-');
+        let takes_none = text.contains('=') || alone.contains(&&**text) || text.strip_prefix('-').is_some_and(letters);
+        is_value = is_option && !takes_none;
+        !is_option
+    })
+}
+
+/// Returns whether a path goes through something that a glob finds.
+pub(super) fn has_glob(path: &Path) -> bool {
+    path.to_string_lossy().contains(GLOB)
 }
 
 /// Returns whether a path is that of a file the command has open.
@@ -249,27 +316,30 @@ pub(super) fn base_name(name: &str) -> &str {
     name.rsplit('/').next().unwrap_or(name)
 }
 
-/// Returns the parts of an argument that may be paths.
-fn candidates(value: &str) -> Vec<&str> {
+/// Returns the parts of an argument that may be paths. `bundles`: the command takes several letters in one word.
+fn candidates(value: &str, bundles: bool) -> Vec<&str> {
     let mut found = Vec::new();
     let starts_a_path = |text: &str| text.starts_with(['/', '~']) || text.starts_with("..");
     if let Some(option) = value.strip_prefix('-') {
         // `-I/usr/include`, `-C../x`, `-cf/tmp/x.tar`: letters, then the path.
-        let letters = option.find(|c: char| !c.is_ascii_alphabetic()).filter(|letters| *letters > 0);
+        let letters = match bundles {
+            true => option.find(|c: char| !c.is_ascii_alphanumeric() && c != ',').filter(|letters| *letters > 0),
+            false => option.chars().next().filter(char::is_ascii_alphabetic).map(char::len_utf8),
+        };
         found.extend(letters.and_then(|at| option.get(at..)).filter(|rest| starts_a_path(rest)));
         found.extend(option.split_once('=').map(|(_, value)| value));
     } else {
         found.push(value);
         found.extend(value.split_once('=').map(|(_, value)| value).filter(|value| starts_a_path(value)));
         found.extend(value.strip_prefix('@').or_else(|| Some(value.split_once("=@")?.1)));
-        found
-            .extend(["@", "=<"].iter().filter_map(|mark| Some(value.split_once(mark)?.1)).filter(|v| starts_a_path(v)));
-        // `type=bind,source=/etc,target=/x`
-        let sources = value.split(',').filter_map(|part| part.strip_prefix("source=").or(part.strip_prefix("src=")));
-        found.extend(sources);
-        let mut seen = std::collections::HashSet::new();
-        found.retain(|candidate| seen.insert(*candidate));
     }
+    found.extend(["@", "=<"].iter().filter_map(|mark| Some(value.split_once(mark)?.1)).filter(|v| starts_a_path(v)));
+    // `type=bind,source=/etc,target=/x`
+    let parts = value.split([',', '=']).collect::<Vec<_>>();
+    let sources = parts.windows(2).filter(|pair| matches!(pair.first(), Some(&"source" | &"src")));
+    found.extend(sources.filter_map(|pair| pair.get(1)));
+    let mut seen = std::collections::HashSet::new();
+    found.retain(|candidate| seen.insert(*candidate));
     found
 }
 
@@ -278,7 +348,7 @@ fn place(value: &str) -> Place {
         return if value.is_empty() { Place::Nowhere } else { Place::Unknown };
     }
     let value = match value.split_once("://") {
-        Some((scheme, path)) if scheme.eq_ignore_ascii_case("file") => path,
+        Some((scheme, path)) if ["file", "fileb"].iter().any(|file| scheme.eq_ignore_ascii_case(file)) => path,
         Some(_) => return Place::Nowhere,
         None => match value.split_once(":/") {
             Some((scheme, _)) if scheme.eq_ignore_ascii_case("file") => value.get(scheme.len() + 1..).unwrap_or(value),
@@ -341,12 +411,17 @@ mod tests {
 
     #[test]
     fn options_may_hold_paths() {
-        assert_eq!(candidates("-I/usr/include"), ["/usr/include"]);
-        assert_eq!(candidates("-C../x"), ["../x"]);
-        assert_eq!(candidates("--file=/etc/x"), ["/etc/x"]);
-        assert_eq!(candidates("-rf"), [""; 0]);
-        assert_eq!(candidates("of=/dev/sda"), ["of=/dev/sda", "/dev/sda"]);
-        assert_eq!(candidates("@/etc/x"), ["@/etc/x", "/etc/x"]);
-        assert_eq!(candidates("file=@/etc/x"), ["file=@/etc/x", "/etc/x"]);
+        assert_eq!(candidates("-I/usr/include", true), ["/usr/include"]);
+        assert_eq!(candidates("-C../x", true), ["../x"]);
+        assert_eq!(candidates("-Isrc/include", false), [""; 0]);
+        assert_eq!(candidates("-I/usr/include", false), ["/usr/include"]);
+        assert_eq!(candidates("-k1o/tmp/x", true), ["/tmp/x"]);
+        assert_eq!(candidates("-Fx=@../f", true), ["@../f", "../f"]);
+        assert_eq!(candidates("--mount=type=bind,src=/etc,target=/x", true)[1..], ["/etc"]);
+        assert_eq!(candidates("--file=/etc/x", true), ["/etc/x"]);
+        assert_eq!(candidates("-rf", true), [""; 0]);
+        assert_eq!(candidates("of=/dev/sda", true), ["of=/dev/sda", "/dev/sda"]);
+        assert_eq!(candidates("@/etc/x", true), ["@/etc/x", "/etc/x"]);
+        assert_eq!(candidates("file=@/etc/x", true), ["file=@/etc/x", "/etc/x"]);
     }
 }

@@ -31,7 +31,7 @@ fn lines() -> impl Strategy<Value = String> {
         1 => Just("cat f > g 2>&1".to_owned()),
     ];
     piece.prop_recursive(5, 24, 3, |inner| {
-        (inner.clone(), inner.clone(), 0..28_usize).prop_map(|(a, b, form)| match form {
+        (inner.clone(), inner.clone(), 0..40_usize).prop_map(|(a, b, form)| match form {
             0 => format!("{a}; {b}"),
             1 => format!("{a} && {b}"),
             2 => format!("{a} || {b}"),
@@ -59,6 +59,18 @@ fn lines() -> impl Strategy<Value = String> {
             24 => format!("timeout 5 sh -c {} | {b}", quoted(&a)),
             25 => format!("bash <<'END'\n{a}\nEND\n{b}"),
             26 => format!("[[ -n $({a}) ]] && {b}"),
+            27 => format!("a=(5 sh -c {}); timeout \"${{a[@]}}\"; {b}", quoted(&a)),
+            28 => format!("f() {{ timeout \"$@\"; }}; f 5 sh -c {}; {b}", quoted(&a)),
+            29 => format!("timeout {{5,sh,-c,{}}}; {b}", quoted(&a)),
+            30 => format!("env 1=1 sh -c {}; {b}", quoted(&a)),
+            31 => format!("bash -euoc pipefail {}; {b}", quoted(&a)),
+            32 => format!("bash +c {}; {b}", quoted(&a)),
+            33 => format!("flock -w 5 l sh -c {}; {b}", quoted(&a)),
+            34 => format!("flock l -c {}; {b}", quoted(&a)),
+            35 => format!("find a -maxdepth 0 -exec sh -c {} \\;; {b}", quoted(&a)),
+            36 => format!("a=(-maxdepth 0 -exec sh -c {} \\;); find a \"${{a[@]}}\"; {b}", quoted(&a)),
+            37 => format!("sort --compress-program={} f; true && {b}", quoted(&a)),
+            38 => format!("for d in */; do (cd \"$d\" && {a}); done; {b}"),
             _ => format!("cd a && {a} || ( cd .. ; {b} )"),
         })
     })
@@ -195,6 +207,15 @@ const TOKENS: &[&str] = &[
     "-",
     "--",
     "coproc ",
+    "timeout ",
+    "5 ",
+    "nice ",
+    "-n ",
+    "xargs ",
+    "find . -exec ",
+    "\"$@\"",
+    "\"${a[@]}\"",
+    "a=(",
     "select i in ",
     "until ",
     "<> f",
@@ -235,7 +256,9 @@ fn what_a_real_bash_runs_is_seen() {
         stub(name, "echo x");
     }
     std::os::unix::fs::symlink("/bin/bash", bin.join("sh")).unwrap();
-    std::os::unix::fs::symlink("/usr/bin/env", bin.join("env")).unwrap();
+    for name in ["env", "timeout", "flock", "find", "xargs", "nice"] {
+        std::os::unix::fs::symlink(Path::new("/usr/bin").join(name), bin.join(name)).unwrap();
+    }
     let tokens = prop::collection::vec(0..TOKENS.len(), 1..14).prop_map(|t| t.into_iter().map(|t| TOKENS[t]).collect());
     let mixed =
         (lines(), any::<prop::sample::Index>(), 0..TOKENS.len(), any::<bool>()).prop_map(|(line, at, token, cut)| {

@@ -301,8 +301,6 @@ fn what_is_made_while_the_command_runs_asks() {
         "{rm,y}",
         "$(echo rm) y",
         "cd $X && ls",
-        "cd \"$(mktemp -d)\"",
-        "cd */ && ls",
         "popd",
         "pushd",
         "bash -c \"$X\"",

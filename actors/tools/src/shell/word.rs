@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use tree_sitter::Node;
 
 use super::Judge;
+use super::printed::above;
 use super::state::State;
 
 /// Stands in a value for what a glob or a number puts there, and twice for what a brace expansion does: some name, below
@@ -233,11 +234,15 @@ impl Judge<'_> {
                 values.extend(pieces.values);
                 values
             }
+            // The directory above a known one.
+            [_, name, operator, end, _] if text(name) == "PWD" && text(operator) == "%" && text(end) == "/*" => {
+                above(self.variable("PWD", state))
+            }
             _ => any(),
         }
     }
 
-    fn variable(&self, name: &str, state: &State) -> BTreeSet<String> {
+    pub(super) fn variable(&self, name: &str, state: &State) -> BTreeSet<String> {
         let paths = |paths: &BTreeSet<std::path::PathBuf>| -> BTreeSet<String> {
             paths.iter().map(|path| path.to_string_lossy().into_owned()).collect()
         };
@@ -256,28 +261,6 @@ impl Judge<'_> {
         if known.is_empty() { BTreeSet::from([ANY.to_string()]) } else { known }
     }
 
-    /// Returns what a substitution prints, for the few whose output is known.
-    fn printed(&self, text: &str, state: &State) -> BTreeSet<String> {
-        let inner = text.trim_start_matches("$(").trim_start_matches('`').trim_end_matches([')', '`']).trim();
-        let words: Vec<&str> = inner.split_ascii_whitespace().collect();
-        if words.first().is_some_and(|name| state.functions.contains_key(*name) || state.aliases.contains_key(*name)) {
-            return BTreeSet::from([ANY.to_string()]);
-        }
-        let top = self.surroundings.worktree.as_deref().filter(|_| state.cwds.len() == 1);
-        match (words.as_slice(), top) {
-            (["echo", words @ ..] | ["printf", words @ ..], _)
-                if words.iter().all(|word| is_plain(word)) && (inner.starts_with("echo") || words.len() == 1) =>
-            {
-                BTreeSet::from([words.join(" ")])
-            }
-            (["pwd"], _) => self.variable("PWD", state),
-            (["git", "rev-parse", "--show-toplevel"], Some(top)) if state.cwds.iter().all(|c| c.starts_with(top)) => {
-                BTreeSet::from([top.to_string_lossy().into_owned()])
-            }
-            _ => BTreeSet::from([ANY.to_string()]),
-        }
-    }
-
     /// Replaces an unquoted `~` at the start.
     fn home_in(&self, value: &str, skeleton: &str) -> String {
         let Some(rest) = value.strip_prefix('~').filter(|_| skeleton.starts_with('~')) else {
@@ -290,23 +273,24 @@ impl Judge<'_> {
     }
 }
 
-/// Returns whether a word stands for itself, whoever reads it.
-fn is_plain(word: &str) -> bool {
-    !word.starts_with('-') && word.chars().all(|c| c.is_ascii_alphanumeric() || "/._-".contains(c))
-}
-
 /// Takes backslashes off an unquoted word; globs become placeholders. Returns whether there were any.
 fn unescape(text: &str) -> (String, bool) {
     let (mut out, mut globs) = (String::new(), false);
     let mut chars = text.chars();
+    let mut last = ' ';
     while let Some(c) = chars.next() {
+        let before = std::mem::replace(&mut last, c);
         match c {
             '\\' => out.extend(chars.next().filter(|c| *c != '\n')),
             '*' | '?' | '[' => {
-                globs = true;
-                if !out.ends_with(GLOB) {
-                    out.push(GLOB);
+                // `**` may find what is deeper, as braces may make it; `??` finds no name of one character.
+                match (c, before) {
+                    ('?', '?') => out.push('?'),
+                    ('*', '*') => out.push(GLOB),
+                    _ if !out.ends_with(GLOB) => out.push(GLOB),
+                    _ => {}
                 }
+                globs = true;
             }
             c => out.push(c),
         }

@@ -14,15 +14,15 @@ pub(super) enum Gives {
 /// A command that runs another.
 #[derive(Debug)]
 pub(super) struct Wrapper {
-    names: &'static [&'static str],
+    pub(super) names: &'static [&'static str],
     /// Options followed by a value in a word of its own.
-    values: &'static [&'static str],
+    pub(super) values: &'static [&'static str],
     /// Options without one. Those in neither list are a reason to ask.
-    flags: &'static [&'static str],
+    pub(super) flags: &'static [&'static str],
     /// Options with which it runs nothing.
-    looks: &'static [&'static str],
+    pub(super) looks: &'static [&'static str],
     /// Words of its own before the command.
-    skip: usize,
+    pub(super) skip: usize,
     /// `NAME=value` before the command sets variables.
     pub(super) assigns: bool,
     pub(super) gives: Gives,
@@ -34,7 +34,7 @@ pub(super) struct Wrapper {
     pub(super) raises: bool,
 }
 
-const PLAIN: Wrapper = Wrapper {
+pub(super) const PLAIN: Wrapper = Wrapper {
     names: &[],
     values: &[],
     flags: &[],
@@ -299,37 +299,6 @@ const WRAPPERS: &[Wrapper] = &[
         ..PLAIN
     },
 ];
-
-/// `flock FILE COMMAND`; with `-c` it takes a text.
-pub(super) const FLOCK: Wrapper = Wrapper {
-    values: &["-w", "--wait", "--timeout", "-E", "--conflict-exit-code"],
-    flags: &[
-        "-s",
-        "--shared",
-        "-x",
-        "-e",
-        "--exclusive",
-        "-u",
-        "--unlock",
-        "-n",
-        "--nb",
-        "--nonblock",
-        "-o",
-        "--close",
-        "-F",
-        "--no-fork",
-        "--verbose",
-    ],
-    skip: 1,
-    ..PLAIN
-};
-
-/// `runuser -u USER COMMAND`; without `-u` it is like `su`.
-pub(super) const RUNUSER: Wrapper = Wrapper {
-    values: &["-u", "--user", "-g", "--group", "-G", "--supp-group", "-w", "--whitelist-environment", "-s", "--shell"],
-    flags: &["-f", "--fast", "-l", "--login", "-m", "-p", "--preserve-environment", "-P", "--pty"],
-    ..PLAIN
-};
 
 /// Returns the wrapper of this name.
 pub(super) fn wrapper(name: &str) -> Option<&'static Wrapper> {
