@@ -298,6 +298,12 @@ async fn what_is_meant_as_well_heeds_rules_that_speak_of_it_and_none_that_speaks
     }
 }
 
+async fn put(world: &World, asker: &Asker, ask: tools::Ask) -> oneshot::Receiver<Result<(), Refusal>> {
+    let (answer, verdict) = oneshot::channel();
+    world.broker.send(Ask { asker: asker.clone(), ask, names_call: true, answer }).await.expect("a broker");
+    verdict
+}
+
 #[actix::test]
 async fn what_cannot_be_judged_is_allowed_for_good_as_it_stands_and_where_it_is() {
     let mut world = World::new().await;
@@ -308,12 +314,6 @@ async fn what_cannot_be_judged_is_allowed_for_good_as_it_stands_and_where_it_is(
         let metadata = exactly.map(|exactly| (tools::EXACTLY.to_owned(), json!(exactly))).into_iter().collect();
         let patterns = patterns.iter().map(|pattern| (*pattern).to_owned()).collect();
         tools::Ask { floor: Action::Ask, ..tools::Ask::new("bash", patterns, vec!["$X *".into()], metadata) }
-    };
-    let put = async |world: &World, asker: &Asker, ask| {
-        let (answer, verdict) = oneshot::channel();
-        let asker = asker.clone();
-        world.broker.send(Ask { asker, ask, names_call: true, answer }).await.expect("a broker");
-        verdict
     };
     let first = put(&world, &asker, doubtful(&["$X a*"], Some("/p: $X a*"))).await;
     world.reply(&world.waiting().await[0], Reply::Always, None, Scope::Session).await.expect("taken");

@@ -95,6 +95,9 @@ const SCRIPT: Wrapper = Wrapper {
     ..PLAIN
 };
 
+/// Something for each of some commands.
+type Table<T> = &'static [(&'static [&'static str], &'static [T])];
+
 /// Options of runners that surely take no value. Behind others what follows may be one.
 const FLAGS: &[&str] = &[
     "-d",
@@ -130,7 +133,7 @@ const FLAGS: &[&str] = &[
 ];
 
 /// Options whose value is a command: the letter, and the long name.
-const OPTIONS: &[(&[&str], &[(&str, &str)])] = &[
+const OPTIONS: Table<(&str, &str)> = &[
     (&["tar"], &[("I", "use-compress-program"), ("F", "info-script"), ("F", "new-volume-script")]),
     (&["bsdtar"], &[(NONE, "use-compress-program")]),
     (&["rsync"], &[("e", "rsh"), (NONE, "rsync-path")]),
@@ -147,7 +150,7 @@ const OPTIONS: &[(&[&str], &[(&str, &str)])] = &[
 const NONE: &str = "\0";
 
 /// Options and words that give a command in a form of their own, in small letters.
-const ODD: &[(&[&str], &[&str])] = &[
+const ODD: Table<&str> = &[
     (&["tar"], &["--checkpoint-action", "--to-command", "--rmt-command", "--rsh-command"]),
     (&["make", "gmake"], &["--eval", "shell=", ".shellflags=", "makeflags="]),
     (&["ssh", "scp", "sftp"], &["proxycommand", "localcommand", "knownhostscommand"]),
@@ -297,7 +300,7 @@ impl Judge<'_> {
     }
 }
 
-fn of<T: Copy>(table: &'static [(&[&str], &[T])], name: &str) -> impl Iterator<Item = T> {
+fn of<T: Copy>(table: Table<T>, name: &str) -> impl Iterator<Item = T> {
     let entries = table.iter().filter(|(names, _)| names.contains(&name)).flat_map(|(_, entries)| entries.iter());
     entries.copied().collect::<Vec<_>>().into_iter()
 }
