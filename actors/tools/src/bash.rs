@@ -193,7 +193,8 @@ async fn ask(cx: &ToolContext, command: &str, directory: &Path, verdict: Verdict
         metadata.insert(EXACTLY.into(), Value::from(json!([directory.to_string_lossy(), command]).to_string()));
     }
     let mut always: Vec<String> = Vec::new();
-    for pattern in verdict.commands.iter().flat_map(|command| &command.always) {
+    // What runs elsewhere, or belongs to another command, is not allowed for itself.
+    for pattern in verdict.commands.iter().filter(|command| !command.aside).flat_map(|command| &command.always) {
         if !always.contains(pattern) {
             always.push(pattern.clone());
         }

@@ -120,6 +120,18 @@ async fn what_is_asked_names_each_command_and_what_always_would_allow() {
 }
 
 #[tokio::test]
+async fn what_runs_elsewhere_is_asked_for_aside_and_is_not_allowed_for_good() {
+    let dir = tempfile::tempdir().unwrap();
+    let (cx, desk) = own(dir.path());
+    desk.judge(|_| Err(Refusal::Rejected));
+    assert!(call(&cx, json!({ "command": "docker exec c rm y && true" })).await.is_err());
+    let [ask] = desk.asks().try_into().unwrap();
+    assert_eq!(ask.patterns, ["docker exec c rm y"]);
+    assert!(ask.aside.contains(&"rm y".to_owned()) && ask.aside.contains(&"true".to_owned()), "{:?}", ask.aside);
+    assert_eq!(ask.always, ["docker exec *"]);
+}
+
+#[tokio::test]
 async fn what_is_outside_is_asked_first() {
     let dir = tempfile::tempdir().unwrap();
     let root = dir.path().canonicalize().unwrap();

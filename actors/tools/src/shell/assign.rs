@@ -22,6 +22,9 @@ impl Judge<'_> {
                 self.evaluated_quoted(source, node);
             }
             self.assigned(name, word.as_ref().map_or(Some(""), |word| word.exact()));
+            if let Some(word) = word.as_ref().filter(|_| name == "TMPDIR") {
+                self.argument(word, state, true, false);
+            }
             let plain = !name.contains('[') && !node.children(&mut node.walk()).any(|child| child.kind() == "+=");
             match word {
                 Some(word) if plain && value.is_some_and(|value| value.kind() != "array") => {

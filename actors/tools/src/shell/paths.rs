@@ -3,6 +3,7 @@
 use std::path::{Component, Path, PathBuf};
 
 use super::Judge;
+use super::runners::subcommand;
 use super::state::State;
 use super::word::{ANY, GLOB, Word};
 use crate::path::normalize;
@@ -46,8 +47,7 @@ const CHANGERS: &[&str] = &[
 /// Commands whose options with a value stand alone: `-Isrc/include` is one.
 const ONE_LETTER: &[&str] = &[
     "bazel", "c++", "cargo", "cc", "clang", "clang++", "cmake", "emcc", "ffmpeg", "g++", "gcc", "gfortran", "ghc",
-    "gmake", "go", "java", "javac", "ld", "make", "meson", "mvn", "node", "nvcc", "perl", "protoc", "ruby", "rustc",
-    "swiftc", "tsc",
+    "go", "java", "javac", "ld", "meson", "mvn", "node", "nvcc", "protoc", "rustc", "swiftc", "tsc",
 ];
 
 /// Options whose next word is a text, by command.
@@ -256,23 +256,26 @@ impl Judge<'_> {
 /// Returns the words of a command that speak of this machine: not what is run on another, or in a container, and not
 /// what a service calls a path.
 fn here<'w>(name: &str, words: &'w [Word]) -> Vec<&'w Word> {
-    let found = |wanted: &str| words.iter().take(5).position(|word| word.exact() == Some(wanted));
+    let found = |names: &[&str]| subcommand(words, names, true);
+    let is_container = CONTAINERS.contains(&name);
     let end = match name {
         "ssh" => words.iter().position(|word| !word.raw.starts_with('-') && !word.raw.contains('/')).map(|at| at + 1),
-        "docker" | "podman" | "nerdctl" | "kubectl" | "oc" if found("exec").is_some() => found("exec").map(|at| at + 1),
-        "docker" | "podman" | "nerdctl" => {
-            found("run").and_then(|run| Some(run + 1 + image(words.get(run + 1..)?)? + 1))
-        }
+        "kubectl" | "oc" => found(&["exec"]).map(|at| at + 1),
+        _ if is_container && found(&["exec"]).is_some() => found(&["exec"]).map(|at| at + 1),
+        _ if is_container => found(&["run"]).and_then(|run| Some(run + 1 + image(words.get(run + 1..)?)? + 1)),
         _ => None,
     };
-    let is_name = |word: &&Word| match name {
-        "gh" => found("api") == Some(0) && word.raw.starts_with('/'),
-        "aws" => {
-            ["logs", "ssm", "secretsmanager", "iam"].iter().any(|s| found(s).is_some()) && word.raw.starts_with('/')
-        }
+    let has_names = match name {
+        "gh" => found(&["api"]).is_some(),
+        "aws" => found(&["logs", "ssm", "secretsmanager", "iam"]).is_some(),
         _ => false,
     };
-    words.get(..end.unwrap_or(words.len())).unwrap_or(words).iter().filter(|word| !is_name(word)).collect()
+    let mut before = "";
+    let is_path = |word: &&'w Word| {
+        let is_file = std::mem::replace(&mut before, &*word.raw) == "--input";
+        is_file || !has_names || !word.raw.starts_with('/')
+    };
+    words.get(..end.unwrap_or(words.len())).unwrap_or(words).iter().filter(is_path).collect()
 }
 
 /// Returns where the image stands behind `docker run`: the first word that is no option's value.

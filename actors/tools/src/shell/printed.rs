@@ -30,7 +30,9 @@ impl Judge<'_> {
                 _,
             ) => BTreeSet::from([GLOB.to_string()]),
             (["date", format], _) if is_plain_date(format) => BTreeSet::from([GLOB.to_string()]),
-            (["mktemp", options @ ..], _) if options.iter().all(|option| *option == "-d") => {
+            (["mktemp", options @ ..], _)
+                if options.iter().all(|option| *option == "-d") && !state.variables.contains_key("TMPDIR") =>
+            {
                 BTreeSet::from([format!("{TEMPORARY}/{GLOB}")])
             }
             (["dirname", "$PWD" | "\"$PWD\""], _) => above(self.variable("PWD", state)),
@@ -59,5 +61,5 @@ fn is_plain_date(format: &str) -> bool {
     let mut parts = format.split('%');
     let plain = |text: &str| text.chars().all(|c| c.is_ascii_alphanumeric() || "._-".contains(c));
     parts.next().is_some_and(plain)
-        && parts.all(|part| part.starts_with(|c| "YymdHMSsFNjuVZ".contains(c)) && plain(part))
+        && parts.all(|part| part.starts_with(|c| "YymdHMSsFNjuV".contains(c)) && plain(part))
 }

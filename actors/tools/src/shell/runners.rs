@@ -180,11 +180,9 @@ impl Judge<'_> {
             self.run(arguments.get(at + 1..).unwrap_or_default(), &mut state.clone(), how);
         }
         let Some(runner) = RUNNERS.iter().find(|runner| runner.names.contains(&name)) else { return };
-        let is_subcommand = |word: &Word| word.exact().is_some_and(|text| runner.subcommands.contains(&text));
         let from = match runner.subcommands {
             [] => Some(0),
-            // Behind an option and its value, `compose`, `container`.
-            _ => arguments.iter().take(5).position(is_subcommand).map(|at| at + 1),
+            names => subcommand(arguments, names, false).map(|at| at + 1),
         };
         let Some(rest) = from.and_then(|from| arguments.get(from..)) else { return };
         let starts = match name {
@@ -307,6 +305,25 @@ fn of<T: Copy>(table: Table<T>, name: &str) -> impl Iterator<Item = T> {
 
 fn is_option(word: &Word) -> bool {
     word.raw.starts_with('-')
+}
+
+/// Returns where one of the subcommands stands: behind options, of which some take a value, and groups. `surely`: it
+/// can't be an option's value.
+pub(super) fn subcommand(words: &[Word], names: &[&str], surely: bool) -> Option<usize> {
+    let mut may_be_value = false;
+    for (at, word) in words.iter().enumerate() {
+        let text = word.exact().unwrap_or_default();
+        let may_have_been = std::mem::take(&mut may_be_value);
+        if names.contains(&text) && !(surely && may_have_been) {
+            return Some(at);
+        }
+        if is_option(word) {
+            may_be_value = !text.contains('=');
+        } else if !may_have_been && !matches!(text, "compose" | "container") {
+            return None;
+        }
+    }
+    None
 }
 
 /// Returns where the command may begin behind a runner's options, of which it is not known which take a value: all

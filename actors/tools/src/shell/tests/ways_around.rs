@@ -183,6 +183,13 @@ fn numbers_behind_options_and_words_for_elsewhere_are_no_paths() {
     assert_eq!(outside("ssh -F /etc/ssh h ls"), ["/etc"]);
     assert_eq!(outside("docker run -v /etc:/x image ls"), ["/etc"]);
     assert_eq!(outside("docker cp /etc/x c:/y"), ["/etc"]);
+    assert_eq!(outside("docker build -t exec /etc"), ["/etc"]);
+    assert_eq!(outside("docker -c exec build /etc"), ["/etc"]);
+    assert_eq!(outside("aws --profile logs s3 cp /etc/x s3://b"), ["/etc"]);
+    assert_eq!(outside("gh api /repos/o/r --input /etc/x"), ["/etc"]);
+    assert_eq!(outside("make -sC/etc"), ["/etc"]);
+    assert_eq!(outside("TMPDIR=/etc mktemp"), ["/etc", "/tmp"]);
+    asks("TMPDIR=a; rm $(mktemp)");
     assert_eq!(outside("aws s3 cp /etc/x s3://b"), ["/etc"]);
     assert_eq!(outside("gcc -I/etc/x a.c"), ["/etc"]);
     assert_eq!(outside("grep -A 3 foo /etc/hosts"), ["/etc"]);
@@ -236,6 +243,7 @@ fn what_a_command_known_by_its_own_name_runs_is_listed_aside() {
         "npx rm y",
         "pnpm -C a exec rm y",
         "uv run rm y",
+        "uv --quiet run rm y",
         "uv run --with requests rm y",
         "poetry run sh -c 'rm y'",
         "conda run -n base rm y",
@@ -262,6 +270,7 @@ fn what_a_command_known_by_its_own_name_runs_is_listed_aside() {
     asks("uv run bash -c \"$X\"");
     asks("poetry run $X");
     assert_eq!(listed("uv run rm y; rm y").0, ["uv run rm y", "rm y"], "the stricter reading holds");
+    assert_eq!(listed("npm i x rm").1, [""; 0]);
     assert_eq!(listed("rm y; uv run rm y").0, ["rm y", "uv run rm y"]);
 }
 
