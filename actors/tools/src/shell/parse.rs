@@ -72,7 +72,9 @@ fn harmless(script: &str) -> Cow<'_, str> {
 fn is_clear(script: &str, tree: &Tree) -> bool {
     !tree.root_node().has_error()
         && !script.char_indices().any(|(at, c)| is_odd(c) && (stands_in(c) || !is_quoted(tree, at)))
-        && !script.match_indices("\\\n").any(|(at, _)| glues(script, at) && !is_quoted(tree, at))
+        && !script
+            .match_indices("\\\n")
+            .any(|(at, _)| (glues(script, at) || is_first(script, at)) && !is_quoted(tree, at))
         && leaves_are_clear(script, tree)
 }
 
@@ -108,6 +110,13 @@ fn glues(script: &str, at: usize) -> bool {
     let after = script.get(at + 2..).and_then(|text| text.chars().next());
     let blank = |c: Option<char>| c.is_none_or(|c| c == ' ' || c == '\t' || c == '\n');
     !blank(before) && !blank(after)
+}
+
+/// Returns whether a line that is continued at `at` has nothing before that: the grammar then overlooks that the line
+/// before has ended.
+fn is_first(script: &str, at: usize) -> bool {
+    let before = script.get(..at).unwrap_or_default().trim_end_matches([' ', '\t']);
+    before.ends_with('\n') && !before.ends_with("\\\n")
 }
 
 /// Looks at each token: none may hide a substitution, and nothing but blanks may be between them.
@@ -165,9 +174,23 @@ fn leaf_is_clear(script: &str, leaf: Node, text: &str) -> bool {
             before.is_none_or(|c| c.is_ascii_whitespace() || matches!(c, ';' | '&' | '|' | '(' | ')'))
         }
         "string_content" => !hides(text, false),
-        _ if leaf.is_named() => !hides(text, true),
+        _ if leaf.is_named() => !hides(text, true) && !is_broken(text),
         _ => true,
     }
+}
+
+/// Returns whether a line ends within a token that has no quotes: `ls`, a line break and `\rm` are two commands to bash,
+/// and words of one to the grammar.
+fn is_broken(text: &str) -> bool {
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        match c {
+            '\\' => drop(chars.next()),
+            '\n' => return true,
+            _ => {}
+        }
+    }
+    false
 }
 
 /// Returns whether a text holds a substitution that is not escaped.
@@ -213,6 +236,8 @@ mod tests {
             "awk '{print $1}' f | sort -k2 -t: | uniq -c",
             "exec 3<>/dev/tty; echo \"a\" <> f",
             "python3 - <<'PY'\nprint(1)\nPY",
+            "ls &&\n  \\ls\nfoo=(\n  a\n  b\n)",
+            "case $x in\n  a|b) ls ;;\n  *)\n    pwd\n    ;;\nesac",
             "x=$((1 + 2)); ((x++)); echo ${x%.*} ${#x} ${x//a/b}",
         ] {
             assert!(clear(line), "{line}");
@@ -240,6 +265,10 @@ mod tests {
             "ls\rx",
             "[[ a =~ ^a`rm y` ]]",
             "((rm x); ls)",
+            "ls\n\\rm y",
+            "\nEOF\n\\rm y",
+            "ls\n\\\n\\rm y",
+            "ls\n \\\n rm y",
             "echo '<>' <> (f",
         ] {
             assert!(!clear(line), "{line}");

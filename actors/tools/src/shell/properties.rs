@@ -31,7 +31,7 @@ fn lines() -> impl Strategy<Value = String> {
         1 => Just("cat f > g 2>&1".to_owned()),
     ];
     piece.prop_recursive(5, 24, 3, |inner| {
-        (inner.clone(), inner.clone(), 0..40_usize).prop_map(|(a, b, form)| match form {
+        (inner.clone(), inner.clone(), 0..41_usize).prop_map(|(a, b, form)| match form {
             0 => format!("{a}; {b}"),
             1 => format!("{a} && {b}"),
             2 => format!("{a} || {b}"),
@@ -71,6 +71,7 @@ fn lines() -> impl Strategy<Value = String> {
             36 => format!("a=(-maxdepth 0 -exec sh -c {} \\;); find a \"${{a[@]}}\"; {b}", quoted(&a)),
             37 => format!("sort --compress-program={} f; true && {b}", quoted(&a)),
             38 => format!("for d in */; do (cd \"$d\" && {a}); done; {b}"),
+            39 => format!("{a}\n\\{b}"),
             _ => format!("cd a && {a} || ( cd .. ; {b} )"),
         })
     })
@@ -134,6 +135,7 @@ const TOKENS: &[&str] = &[
     "'",
     "\\",
     "\\\n",
+    "\n\\",
     "$",
     "{ ",
     " }",

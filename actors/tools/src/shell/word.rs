@@ -51,9 +51,9 @@ impl Word {
         }
     }
 
-    /// Returns a word nobody knows.
+    /// Returns a word nobody knows, or several.
     pub(super) fn unknown() -> Self {
-        Self { values: BTreeSet::from([ANY.to_string()]), expands: true, ..Self::plain("") }
+        Self { values: BTreeSet::from([ANY.to_string()]), expands: true, splits: true, ..Self::plain("") }
     }
 
     /// Returns what it becomes, if that is one thing and known.

@@ -29,6 +29,8 @@ fn denied_commands_are_found_behind_more_ways_to_name_them() {
         "X='--norc -c rm${IFS}y'; bash $X",
         "args=(-maxdepth 0 -exec rm y \\;); find . \"${args[@]}\"",
         "find . {-exec,rm,y,\\;}",
+        "echo -exec rm y ';' | xargs find .",
+        "echo 5 rm y | xargs timeout",
         "X='-c alias.x=!rm${IFS}y x'; git $X",
         "args=(push --force); git \"${args[@]}\"",
         "set -- push; git $1",
