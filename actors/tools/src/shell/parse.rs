@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use regex::{Captures, Regex};
 use tree_sitter::{Node, ParseOptions, Parser, Tree, TreeCursor};
 
+use super::walk::named;
 use super::word::{ANY, GLOB};
 
 /// The reason given when the tree may not be what bash would see.
@@ -15,6 +16,9 @@ pub(super) const UNCLEAR: &str = "the command is not clear";
 
 /// Longest time for one parse.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+/// How deep here-documents are followed into each other.
+const DEEPEST_BODY: usize = 16;
 
 /// A script and its tree.
 #[derive(Debug)]
@@ -75,7 +79,7 @@ fn is_clear(script: &str, tree: &Tree) -> bool {
         && !script
             .match_indices("\\\n")
             .any(|(at, _)| (glues(script, at) || is_first(script, at)) && !is_quoted(tree, at))
-        && leaves_are_clear(script, tree)
+        && leaves_are_clear(script, tree.root_node(), DEEPEST_BODY)
 }
 
 /// Returns whether a character is a blank to one of grammar and bash and not to the other, or means something to us.
@@ -119,16 +123,22 @@ fn is_first(script: &str, at: usize) -> bool {
     before.ends_with('\n') && !before.ends_with("\\\n")
 }
 
-/// Looks at each token: none may hide a substitution, and nothing but blanks may be between them.
-fn leaves_are_clear(script: &str, tree: &Tree) -> bool {
-    let mut cursor = tree.walk();
-    let mut at = 0;
+/// Looks at each token of a tree: none may hide a substitution, and nothing but blanks may be between them. `deep`: how
+/// deep here-documents may stand in each other.
+fn leaves_are_clear(script: &str, root: Node, deep: usize) -> bool {
+    let mut cursor = root.walk();
+    let (mut at, end) = if root.parent().is_some() { (root.start_byte(), root.end_byte()) } else { (0, script.len()) };
     loop {
         let node = cursor.node();
         let between = script.get(at..node.start_byte()).unwrap_or_default();
         let text = script.get(node.byte_range()).unwrap_or_default();
         if node.kind() == "heredoc_body" {
-            // Looked through by hand when it is judged; its tokens leave parts of it out.
+            // Looked through by hand when it is judged: its tokens leave parts of it out. What is substituted is code.
+            let Some(deep) = deep.checked_sub(1) else { return false };
+            let is_code = |child: &Node| child.kind().ends_with("_substitution");
+            if named(node).iter().filter(|child| is_code(child)).any(|code| !leaves_are_clear(script, *code, deep)) {
+                return false;
+            }
             at = node.end_byte();
             if !next(&mut cursor) {
                 return true;
@@ -144,7 +154,7 @@ fn leaves_are_clear(script: &str, tree: &Tree) -> bool {
             at = at.max(node.end_byte());
         }
         if !cursor.goto_first_child() && !next(&mut cursor) {
-            return is_blank(script.get(at..).unwrap_or_default());
+            return is_blank(script.get(at..end).unwrap_or_default());
         }
     }
 }
@@ -269,6 +279,8 @@ mod tests {
             "\nEOF\n\\rm y",
             "ls\n\\\n\\rm y",
             "ls\n \\\n rm y",
+            "cat <<EOF\n$(ls\n\\rm y)\nEOF\n",
+            "cat <<EOF\n$(cat <<X\n$(ls\n\\rm y)\nX\n)\nEOF\n",
             "echo '<>' <> (f",
         ] {
             assert!(!clear(line), "{line}");
